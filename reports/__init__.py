@@ -1,0 +1,1 @@
+"""Speedproof's reading side: from bundles to reports. Never imports torch."""

@@ -1,0 +1,1 @@
+"""From results to HTML and PDF, both from the same templates."""

@@ -1,0 +1,97 @@
+"""Numbers for readers: units that fit, at most four significant digits, fewer when the interval says so."""
+
+from __future__ import annotations
+
+import math
+
+from suite.statistics.ratio import Interval, Ratio
+
+MAXIMUM_DIGITS = 4
+NO_NUMBER = "–"
+TIMES = "×"
+
+_TIME_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_BINARY_UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` with `digits` significant digits, never in exponent notation for everyday magnitudes."""
+    if not math.isfinite(value):
+        return NO_NUMBER
+    if value == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(value)))
+    if magnitude < -5 or magnitude > 9:
+        return f"{value:.{digits - 1}e}"
+    rounded = round(value, digits - 1 - magnitude)
+    return f"{rounded:,.{max(0, digits - 1 - magnitude)}f}"
+
+
+def decimals(estimate: float, half_width: float) -> int:
+    """Decimal places that an estimate deserves: down to the first significant digit of its half width, at most four digits in all."""
+    by_digits = MAXIMUM_DIGITS - 1 - math.floor(math.log10(abs(estimate))) if estimate else MAXIMUM_DIGITS
+    by_interval = -math.floor(math.log10(half_width)) if half_width > 0 else by_digits
+    return max(0, min(by_digits, by_interval))
+
+
+def ratio(value: Ratio | None) -> str:
+    """A ratio as "1.84×"; with an interval its digits follow the interval, without one there are two decimals at most."""
+    if value is None:
+        return NO_NUMBER
+    places = _places(value)
+    return f"{value.estimate:.{places}f}{TIMES}"
+
+
+def interval(value: Ratio | None) -> str:
+    """The interval of a ratio as "1.79 to 1.89", in the digits of its estimate; or the reason why there is none."""
+    if value is None:
+        return NO_NUMBER
+    if value.interval is None:
+        return f"no interval ({value.reason})"
+    places = _places(value)
+    low, high = f"{value.interval.low:.{places}f}", f"{value.interval.high:.{places}f}"
+    if low == high:
+        low, high = f"{value.interval.low:.{places + 1}f}", f"{value.interval.high:.{places + 1}f}"
+    return f"{low} to {high}"
+
+
+def _places(value: Ratio) -> int:
+    if value.interval is None:
+        return 2 if value.estimate < 10 else 1
+    return decimals(value.estimate, half_width(value.interval))
+
+
+def half_width(value: Interval) -> float:
+    """Half the width of an interval."""
+    return (value.high - value.low) / 2
+
+
+def time(nanoseconds: float | None, digits: int = 3) -> str:
+    """A duration in the unit that fits: "284 ms"."""
+    if nanoseconds is None:
+        return NO_NUMBER
+    scale, unit = time_unit(nanoseconds)
+    return f"{significant(nanoseconds / scale, digits)}\u00a0{unit}"
+
+
+def time_unit(nanoseconds: float) -> tuple[float, str]:
+    """The largest unit of which there is at least one: its length in ns and its name."""
+    return next(((scale, unit) for scale, unit in _TIME_UNITS if abs(nanoseconds) >= scale), _TIME_UNITS[-1])
+
+
+def percent(fraction: float | None, digits: int = 2) -> str:
+    """A fraction in percent: "1.3 %"."""
+    return NO_NUMBER if fraction is None else f"{significant(fraction * 100, digits)}\u00a0%"
+
+
+def size(count: float | None) -> str:
+    """Bytes in binary units: "23.4 GiB"."""
+    if count is None:
+        return NO_NUMBER
+    scale, unit = next(((scale, unit) for scale, unit in _BINARY_UNITS if abs(count) >= scale), (1, "B"))
+    return f"{significant(count / scale) if scale > 1 else f'{count:,.0f}'}\u00a0{unit}"
+
+
+def count(value: float) -> str:
+    """A whole number with thousands separators; a fraction keeps one decimal."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"

@@ -1,0 +1,3 @@
+"""Speedproof's measuring side: runs cases and writes bundles."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Compiled against eager: does an arm compute what the baseline computes?"""

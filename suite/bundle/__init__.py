@@ -1,0 +1,1 @@
+"""The bundle: one run's directory, its schema, writer, reader and manifest."""

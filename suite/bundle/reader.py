@@ -1,0 +1,183 @@
+"""Reads bundles: strict about meaning, tolerant about what a kill or a newer minor version leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from suite.bundle import schema, writer
+from suite.bundle.errors import BundleError
+
+T = TypeVar("T")
+
+
+class _Versioned(msgspec.Struct):
+    schema_version: str
+
+
+class _Kind(msgspec.Struct):
+    kind: str
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole bundle in memory. `notes` tells what could not be read and what was left out, one sentence each."""
+
+    path: Path
+    run: schema.Run
+    fingerprint: schema.Fingerprint | None
+    blocks: list[schema.Block]
+    events: list[schema.AnyEvent]
+    telemetry: list[schema.Telemetry]
+    profiles: dict[tuple[str, str], schema.Profile]
+    accuracies: dict[tuple[str, str], schema.Accuracy]
+    notes: list[str]
+
+
+def read_run(bundle: Path) -> schema.Run:
+    """run.json of a bundle.
+
+    Raises:
+        BundleError: not a bundle, a newer major schema, or a field that does not fit (named with its path).
+    """
+    path = bundle / writer.RUN
+    if not path.is_file():
+        what = "has no run.json" if bundle.is_dir() else "does not exist"
+        raise BundleError(f"{bundle}: not a bundle (it {what}); name the directory of a run, as `results/<run-id>`.")
+    return read_document(path, schema.Run, versioned=True)
+
+
+def read_document(path: Path, struct: type[T], *, versioned: bool = False) -> T:
+    """Decode a JSON document into `struct`.
+
+    Raises:
+        BundleError: unreadable, not JSON, a newer major schema (with `versioned`), or a field that does not fit.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read ({error.strerror or error}).") from error
+    try:
+        if versioned:
+            check_version(path, msgspec.json.decode(content, type=_Versioned).schema_version)
+        return msgspec.json.decode(content, type=struct)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{path}: damaged or not of this format ({error}); restore the file from where the run was made.") from error
+
+
+def check_version(path: Path, version: str) -> None:
+    """Refuse a newer (or unknown) major schema by name.
+
+    Raises:
+        BundleError: when the major version is not the one this reader knows.
+    """
+    known = schema.SCHEMA_VERSION.split(".")[0]
+    if version.split(".")[0] != known:
+        raise BundleError(f"{path}: schema {version} is not one this version reads (it reads {known}.x); use the Speedproof that wrote it or a newer one.")
+
+
+def read_rows(path: Path, struct: type[T], notes: list[str]) -> Iterator[T]:
+    """Rows of a JSON-lines file in order; a torn last line is left out with a note.
+
+    Raises:
+        BundleError: when a line that is not the last one cannot be decoded.
+    """
+    if not path.exists():
+        return
+    decoder = msgspec.json.Decoder(struct)
+    lines = path.read_bytes().split(b"\n")
+    torn = lines.pop()
+    if torn:
+        notes.append(f"{path.name}: the last line is torn ({len(torn)} bytes) and is left out.")
+    for number, line in enumerate(lines, 1):
+        try:
+            yield decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if _is_unknown_kind(line):
+                notes.append(f"{path.name}:{number}: an event of a newer schema is skipped.")
+                continue
+            raise BundleError(f"{path}:{number}: damaged line ({error}); restore the file from where the run was made.") from error
+
+
+_KINDS = {event.__name__ for event in schema.AnyEvent.__args__}
+
+
+def _is_unknown_kind(line: bytes) -> bool:
+    try:
+        return msgspec.json.decode(line, type=_Kind).kind not in _KINDS
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def load(bundle: Path) -> Loaded:
+    """Read a whole bundle.
+
+    Raises:
+        BundleError: see `read_run`, `read_document` and `read_rows`.
+    """
+    run = read_run(bundle)
+    notes: list[str] = []
+    fingerprint_path = bundle / writer.FINGERPRINT
+    fingerprint = read_document(fingerprint_path, schema.Fingerprint, versioned=True) if fingerprint_path.exists() else None
+    profiles: dict[tuple[str, str], schema.Profile] = {}
+    accuracies: dict[tuple[str, str], schema.Accuracy] = {}
+    for case in run.cases:
+        for arm in sorted({arm.name for arm in run.arms}):
+            directory = bundle / "cases" / case.name / arm
+            if (directory / "profile.json").exists():
+                profiles[case.name, arm] = read_document(directory / "profile.json", schema.Profile)
+            if (directory / "accuracy.json").exists():
+                accuracies[case.name, arm] = read_document(directory / "accuracy.json", schema.Accuracy)
+    events = list(read_rows(bundle / writer.EVENTS, schema.AnyEvent, notes))  # type: ignore[arg-type]
+    return Loaded(
+        path=bundle,
+        run=run,
+        fingerprint=fingerprint,
+        blocks=_unique(read_rows(bundle / writer.SAMPLES, schema.Block, notes), notes),
+        events=events,
+        telemetry=list(read_rows(bundle / writer.TELEMETRY, schema.Telemetry, notes)),
+        profiles=profiles,
+        accuracies=accuracies,
+        notes=notes,
+    )
+
+
+def identity(block: schema.Block) -> tuple[str, int, str, int]:
+    """What makes a block unique in a bundle: a warm-up is repeated by a continuation, a measured block never."""
+    return (block.case, block.process, block.phase, block.block if block.phase == "measure" else (block.incarnation << 20) + block.block)
+
+
+def _unique(rows: Iterator[schema.Block], notes: list[str]) -> list[schema.Block]:
+    seen: set[tuple[str, int, str, int]] = set()
+    kept: list[schema.Block] = []
+    for row in rows:
+        key = identity(row)
+        if key in seen:
+            notes.append(f"samples.jsonl: block {row.block} of {row.case}, process {row.process}, stands twice; the first is used.")
+            continue
+        seen.add(key)
+        kept.append(row)
+    return kept
+
+
+def find_run(output: Path, run: str) -> Path:
+    """The bundle that `run` names: a path, or a run id below `output`.
+
+    Raises:
+        BundleError: when neither is a bundle; names the newest runs there are.
+    """
+    for candidate in (output / run, Path(run)):
+        if (candidate / writer.RUN).is_file():
+            return candidate
+    known = [path.name for path in runs(output)][-3:]
+    advice = f"runs there: {', '.join(known)}" if known else "there is no run yet: type `make bench-cpu`"
+    raise BundleError(f"{output / run}: not a bundle; {advice}.")
+
+
+def runs(output: Path) -> list[Path]:
+    """Every bundle directly below `output`, oldest first (run ids start with their time)."""
+    if not output.is_dir():
+        return []
+    return sorted(path.parent for path in output.glob(f"*/{writer.RUN}"))

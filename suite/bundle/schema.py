@@ -1,0 +1,423 @@
+"""The bundle's format, schema 1.0: what each file of one run's directory holds.
+
+Every struct here is a row or a document of the bundle; `reader` and `writer` are the only modules that touch the files.
+Units stand in field names. A newer minor version may add fields and event kinds (both are skipped by this reader); a
+newer major version is refused by `reader`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA_VERSION = "1.0"
+
+FactStatus = Literal["ok", "masked", "absent", "denied", "virtualised"]
+RunStatus = Literal["running", "complete", "incomplete", "interrupted"]
+ArmRole = Literal["baseline", "noise", "candidate"]
+Outcome = Literal["ok", "failed", "crashed", "killed", "out_of_memory", "memory_ceiling", "timed_out", "interrupted"]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of every struct in the bundle: immutable, keyword only, unknown fields ignored when read."""
+
+
+# --- run.json -------------------------------------------------------------------------------------------------------
+
+
+class Tensor(Row):
+    """One disclosed input of a case: `shape` in elements, `distribution` in words ("normal(0, 1)", "integers [0, 30522)")."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    distribution: str
+
+
+class Weights(Row):
+    """Where a model's weights came from: `source` is "random", "MODEL_DIR" or "cache"; hashes are SHA-256 of the files."""
+
+    source: Literal["random", "MODEL_DIR", "cache"]
+    description: str
+    model_id: str | None = None
+    revision: str | None = None
+    path: str | None = None
+    sha256: dict[str, str] = {}
+
+
+class ProfilerSchedule(Row):
+    """`torch.profiler.schedule` arguments, in steps."""
+
+    skip_first: int = 0
+    wait: int = 1
+    warmup: int = 1
+    active: int = 3
+    repeat: int = 1
+
+    @property
+    def steps(self) -> int:
+        """Steps that must be run so that every cycle completes (the last one included)."""
+        return self.skip_first + self.repeat * (self.wait + self.warmup + self.active)
+
+
+class Case(Row):
+    """One case of the plan. `name` is "<workload>/<variant>"; `floating_point_operations` and `minimum_bytes` are per call.
+
+    `warmup_iterations` and `measured_iterations` (per arm and process) replace the preset's own choice where a published
+    procedure fixes them. `not_applicable` maps an arm's name to the reason why the case does not run it.
+    """
+
+    name: str
+    workload: str
+    variant: str
+    title: str
+    parameters: dict[str, Any]
+    inputs: list[Tensor]
+    dtype: str
+    annotation: str
+    schedule: ProfilerSchedule
+    weights: Weights | None = None
+    floating_point_operations: int | None = None
+    minimum_bytes: int | None = None
+    warmup_iterations: int | None = None
+    measured_iterations: int | None = None
+    not_applicable: dict[str, str] = {}
+    notes: list[str] = []
+
+
+class Arm(Row):
+    """One arm of the plan. `label` is unique in the run ("eager#2"); `name` is the registered arm ("eager")."""
+
+    label: str
+    name: str
+    role: ArmRole
+    description: str
+
+
+class Procedure(Row):
+    """How the run measures: the preset's numbers. Durations in nanoseconds."""
+
+    processes: int
+    block_duration_ns: int
+    block_minimum_iterations: int
+    sample_minimum_ns: int
+    pairs_minimum: int
+    pairs_maximum: int
+    measure_budget_ns: int
+    warmup_budget_ns: int
+    process_timeout_s: int
+    memory_ceiling_bytes: int | None = None
+
+
+class Engine(Row):
+    """Where the run ran: natively or in a container, and why."""
+
+    name: Literal["native", "docker", "podman"]
+    containerised: bool
+    reason: str
+    version: str | None = None
+    image: str | None = None
+    image_digest: str | None = None
+    flags: list[str] = []
+
+
+class Source(Row):
+    """The suite's own revision; `dirty` is None when git could not say."""
+
+    version: str
+    revision: str | None = None
+    dirty: bool | None = None
+
+
+class Stretch(Row):
+    """One stretch of a run, from a start (or a continuation) to its end; ISO 8601, UTC."""
+
+    started_at: str
+    ended_at: str | None = None
+
+
+class Run(Row):
+    """run.json: what was asked for, where it ran, and whether it may be published."""
+
+    schema_version: str
+    run_id: str
+    preset: str
+    status: RunStatus
+    cases: list[Case]
+    arms: list[Arm]
+    procedure: Procedure
+    argv: list[str]
+    command: str
+    seed: int
+    stretches: list[Stretch]
+    engine: Engine
+    source: Source
+    publishable: bool = False
+    reasons: list[str] = []
+    notes: list[str] = []
+
+
+# --- fingerprint.json -----------------------------------------------------------------------------------------------
+
+
+class Fact(Row):
+    """One fact of the machine. `value` is None unless `status` is ok, masked or virtualised; `source` names file or call."""
+
+    value: Any
+    source: str
+    status: FactStatus
+    note: str = ""
+
+
+class Setting(Row):
+    """One setting, requested against effective; `proof` says where the effective value was seen."""
+
+    name: str
+    requested: str | None
+    effective: str | None
+    status: Literal["in force", "not in force", "not requested", "unknown"]
+    proof: str
+    note: str = ""
+
+
+class Fingerprint(Row):
+    """fingerprint.json: `facts[subject][name]` and the settings of the measuring processes."""
+
+    schema_version: str
+    facts: dict[str, dict[str, Fact]]
+    settings: list[Setting] = []
+
+
+# --- samples.jsonl --------------------------------------------------------------------------------------------------
+
+
+class Block(Row):
+    """One block of timed calls of one arm in one process.
+
+    `iterations_ns[i]` is the duration of iteration i, which makes `calls_per_iteration` calls back to back. `block` is the
+    block's number in the process's schedule and `(case, process, phase, block)` its identity. `position` is its place in the round,
+    `pair` the number of the forward-and-mirrored pair it belongs to. `incarnation` counts the operating-system
+    processes that served this process index (above 0 only after a run was continued).
+    """
+
+    case: str
+    arm: str
+    process: int
+    phase: Literal["warmup", "measure"]
+    block: int
+    pair: int
+    position: int
+    incarnation: int
+    started_at_ns: int
+    calls_per_iteration: int
+    iterations_ns: list[int]
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+    major_faults: int = 0
+    minor_faults: int = 0
+
+
+# --- events.jsonl ---------------------------------------------------------------------------------------------------
+
+
+class Event(Row, tag_field="kind", tag=True):
+    """Base of the events; `at` is ISO 8601 in UTC. The tag stands in the field `kind`."""
+
+    at: str
+
+
+class Noted(Event):
+    """Something worth telling that has no struct of its own."""
+
+    message: str
+    case: str | None = None
+    arm: str | None = None
+
+
+class ProcessStarted(Event):
+    """A worker was started. `role` is measure or profile; `command` is the whole argument vector."""
+
+    case: str
+    role: Literal["measure", "profile"]
+    process: int
+    incarnation: int
+    pid: int
+    command: list[str]
+    environment: dict[str, str]
+
+
+class ArmReady(Event):
+    """An arm made its first call. `cache` tells how the compiler's caches answered; all durations in nanoseconds.
+
+    `first_call_ns` is wall time of the first call including compilation; `compile_ns` is what Dynamo accounts to
+    compilation within it (None for an arm that is not compiled).
+    """
+
+    case: str
+    arm: str
+    process: int
+    incarnation: int
+    role: Literal["measure", "profile"]
+    first_call_ns: int
+    compile_ns: int | None = None
+    cache: Literal["none", "cold", "warm", "bypassed"] = "none"
+    counters: dict[str, int] = {}
+
+
+class ArmNotRun(Event):
+    """An arm did not run in this process, and why."""
+
+    case: str
+    arm: str
+    process: int
+    incarnation: int
+    reason: str
+
+
+class ArmWarm(Event):
+    """An arm's warm-up ended. `settled` is whether the medians of its last halves agreed."""
+
+    case: str
+    arm: str
+    process: int
+    incarnation: int
+    settled: bool
+    iterations: int
+    duration_ns: int
+    typical_ns: float
+
+
+class Planned(Event):
+    """A process fixed its schedule after warm-up; a continuation keeps it. Keys of the dictionaries are arm labels."""
+
+    case: str
+    process: int
+    pairs: int
+    order: list[str]
+    iterations: dict[str, int]
+    calls_per_iteration: dict[str, int]
+
+
+class Effective(Event):
+    """What a measuring process saw in force after warm-up."""
+
+    case: str
+    process: int
+    mapped_libraries: dict[str, list[str]]
+    affinity: list[int]
+    memory_nodes: str
+    threads: dict[str, int]
+    environment: dict[str, str]
+    torch: dict[str, str]
+    timer_resolution_ns: float
+    timer_overhead_ns: float
+    peak_rss_bytes: int
+
+
+class ProcessEnded(Event):
+    """A worker ended; `message` is one sentence when the outcome is not ok."""
+
+    case: str
+    role: Literal["measure", "profile"]
+    process: int
+    incarnation: int
+    outcome: Outcome
+    message: str
+    exit_code: int | None
+    signal: str | None
+    duration_ns: int
+    peak_rss_bytes: int | None
+
+
+AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | Effective | ProcessEnded
+
+# --- telemetry.jsonl ------------------------------------------------------------------------------------------------
+
+
+class Telemetry(Row):
+    """One reading of the machine's state; counters are cumulative since boot, so readers take differences."""
+
+    at: str
+    moment: Literal["before", "during", "after"]
+    case: str
+    role: Literal["measure", "profile"]
+    process: int
+    monotonic_ns: int
+    cpu_frequency_mhz: float | None = None
+    load_1min: float | None = None
+    steal_ticks: int | None = None
+    busy_ticks: int | None = None
+    idle_ticks: int | None = None
+    context_switches: int | None = None
+    pressure_cpu_us: int | None = None
+    pressure_memory_us: int | None = None
+    pressure_io_us: int | None = None
+    throttled_us: int | None = None
+    temperature_c: float | None = None
+    memory_available_bytes: int | None = None
+    worker_rss_bytes: int | None = None
+
+
+# --- cases/<case>/<arm>/*.json --------------------------------------------------------------------------------------
+
+
+class ProfileRow(Row):
+    """One row of `key_averages()` over the active steps of a cycle; totals are nested, so only self times add up."""
+
+    name: str
+    calls: int
+    self_cpu_ns: int
+    cpu_ns: int
+    self_device_ns: int = 0
+    device_ns: int = 0
+
+
+class ProfileCycle(Row):
+    """One cycle of the profiler's schedule: `last_step` is the step at which it was handed over."""
+
+    last_step: int
+    active_steps: int
+    trace: str
+    rows: list[ProfileRow]
+
+
+class Profile(Row):
+    """profile.json: every row as numbers; `sort_key` is the key of profile.txt and of the reports."""
+
+    case: str
+    arm: str
+    schedule: ProfilerSchedule
+    sort_key: str
+    activities: list[str]
+    kernel_profile: bool
+    cycles: list[ProfileCycle]
+    code: list[str] = []
+
+
+class OutputError(Row):
+    """One output of the arm against the baseline and against a float64 reference.
+
+    `root_mean_square_error` and the baseline's are taken against the reference, relative to its root mean square.
+    """
+
+    name: str
+    shape: list[int]
+    dtype: str
+    identical: bool
+    max_absolute_error: float
+    max_relative_error: float
+    root_mean_square_error: float
+    baseline_root_mean_square_error: float
+
+
+class Accuracy(Row):
+    """accuracy.json: whether an arm computes what the baseline computes; `rule` states the criterion in words."""
+
+    case: str
+    arm: str
+    passed: bool
+    rule: str
+    tolerance: float
+    outputs: list[OutputError]
+    message: str = ""

@@ -1,0 +1,79 @@
+"""What a case file provides. Torch is imported only inside `build`, which runs in a worker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from suite.bundle.schema import Case, ProfilerSchedule, Weights
+from suite.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Short name in a variant -> torch's name."""
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+STEPS = ProfilerSchedule(wait=1, warmup=1, active=3, repeat=1)
+"""The profiling walkthrough's schedule: five steps, of which #2 to #4 are recorded."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a description may depend on besides the variant: the preset and what the user chose for the model."""
+
+    preset: str
+    model_dir: str | None = None
+    model_revision: str | None = None
+
+
+@dataclass(frozen=True)
+class Built:
+    """A case ready to run: `call(*inputs)` returns a tensor or a mapping of tensors; `reference()` the same in float64."""
+
+    call: Callable[..., Any]
+    inputs: tuple[torch.Tensor, ...]
+    reference: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload: `variants[preset]` are run by a preset; `describe` turns a variant into the plan's row without torch.
+
+    `grammar` shows the form of a variant to the user. `build(case, seed)` makes the inputs from the seed.
+    `setup_estimate_s` is a first guess at set-up and compilation, used for the display of the time left alone.
+    """
+
+    name: str
+    title: str
+    grammar: str
+    variants: Mapping[str, tuple[str, ...]]
+    describe: Callable[[str, Context], Case]
+    build: Callable[[Case, int], Built]
+    setup_estimate_s: float = 12.0
+
+
+def parse(workload: str, grammar: str, pattern: re.Pattern[str], variant: str) -> re.Match[str]:
+    """Match a variant against its workload's pattern.
+
+    Raises:
+        UserError: when it does not match, or names a dtype that there is not.
+    """
+    match = pattern.fullmatch(variant)
+    if match is None or match["dtype"] not in DTYPES:
+        raise UserError(f"case '{workload}/{variant}' is not of the form {workload}/{grammar}, with a dtype of {', '.join(DTYPES)}.")
+    return match
+
+
+def normal(shape: tuple[int, ...], dtype: str, generator: torch.Generator) -> torch.Tensor:
+    """A tensor of standard normal numbers, drawn in float32 and rounded to `dtype`, so that dtypes see the same numbers."""
+    import torch
+
+    return torch.randn(shape, generator=generator).to(getattr(torch, dtype))
+
+
+__all__ = ["BYTES", "DTYPES", "STEPS", "Built", "Case", "Context", "Weights", "Workload", "normal", "parse"]

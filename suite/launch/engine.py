@@ -1,0 +1,262 @@
+"""Where a run takes place: natively, or in a container of docker or podman; why, and with which command.
+
+`choose` decides, and builds the image when there is none of this very source. `container_command` writes the command
+that starts the run again inside the container, where `choose` recognises it by the SPEEDPROOF_* variables.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from suite.bundle.schema import Engine
+from suite.errors import UserError
+
+IMAGE = "speedproof:cpu"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = "/results"
+MODEL = "/model"
+CONTAINER_ENGINES: tuple[ContainerEngine, ...] = ("docker", "podman")
+
+ANSWER_TIMEOUT_S = 10.0
+BUILD_TIMEOUT_S = 30 * 60.0
+
+ContainerEngine = Literal["docker", "podman"]
+
+# How each engine is asked for its own version; the question also proves that its daemon or storage answers.
+_VERSION_FORMAT = {"docker": "{{.ServerVersion}}", "podman": "{{.Version.Version}}"}
+_SOURCE_LABEL = "speedproof.source"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a command: its standard output, or how it failed."""
+
+    outcome: Literal["ok", "failed", "missing", "timed out"]
+    output: str = ""
+
+
+Runner = Callable[[Sequence[str], float, Path | None], Answer]
+"""Runs (argv, time-out in seconds, file for all output or None) and answers; tests pass a fake."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The engine of a run. `starts_container` tells whether `container_command` has to carry the run into it."""
+
+    engine: Engine
+    starts_container: bool
+
+
+@dataclass(frozen=True)
+class _Image:
+    """An image that is ready to run, and how it came about."""
+
+    digest: str
+    how: str
+
+
+def run_command(argv: Sequence[str], timeout_s: float, log: Path | None) -> Answer:
+    """Run a command without a terminal; with a log, both of its outputs go there and the answer's output is empty."""
+    try:
+        if log is None:
+            ended = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+            )
+        else:
+            with log.open("w") as sink:
+                ended = subprocess.run(
+                    argv, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink, text=True, timeout=timeout_s, check=False
+                )
+    except OSError:
+        return Answer("missing")
+    except subprocess.TimeoutExpired:
+        return Answer("timed out")
+    return Answer("ok" if ended.returncode == 0 else "failed", ended.stdout or "")
+
+
+def native(reason: str) -> Engine:
+    """Return the engine that is none, and why it is none: in a clause that may follow "not containerised: "."""
+    return Engine(name="native", containerised=False, reason=reason)
+
+
+def choose(
+    requested: str,
+    root: Path = ROOT,
+    *,
+    may_build: bool = True,
+    environment: Mapping[str, str] = os.environ,
+    run: Runner = run_command,
+    announce: Callable[[str], None] = lambda message: None,
+) -> Choice:
+    """Decide where the run takes place.
+
+    `requested` is auto, native, docker or podman; `root` is the repository, which holds the image's recipe. Without
+    `may_build` an engine that would have to build its image first counts as not working. `announce` is told, in one
+    sentence, when an image is going to be built.
+
+    Raises:
+        UserError: for an unknown name, and for an engine that was asked for and does not work.
+    """
+    inside = _inside_container(environment)
+    if inside is not None:
+        return Choice(inside, starts_container=False)
+    builder = _Builder(root, run, announce, may_build)
+    if requested == "native":
+        return Choice(native("native was asked for"), starts_container=False)
+    if requested == "auto":
+        return _choose_any(builder)
+    if requested not in CONTAINER_ENGINES:
+        raise UserError(f"unknown engine {requested!r}: use auto, native, docker or podman")
+    found = _probe(name, root, run, announce, because=f"{name} was asked for")
+    if isinstance(found, str):
+        raise UserError(f"ENGINE={name} was asked for, but {found}; use ENGINE=auto or ENGINE=native, or repair it")
+    return Choice(found, starts_container=True)
+
+
+def container_command(
+    engine: Engine,
+    arguments: Sequence[str],
+    output: Path,
+    model_dir: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    terminal: bool = False,
+) -> list[str]:
+    """Return the command that runs `arguments` (an image command such as "bench" and its options) in the container.
+
+    `output`, which must exist, is the container's /results and `model_dir` its /model. `environment` is passed on;
+    `terminal` asks for a terminal, so that progress is drawn as it is natively.
+    """
+    if not engine.containerised:
+        raise ValueError(f"the engine {engine.name} starts no containers")
+    mounts = ["--volume", f"{output.resolve()}:{RESULTS}"]
+    if model_dir is not None:
+        # Read only: a run must not be able to change the weights that it reports hashes of.
+        mounts += ["--volume", f"{model_dir.resolve()}:{MODEL}:ro"]
+    variables = {
+        **(environment or {}),
+        **({"MODEL_DIR": MODEL} if model_dir is not None else {}),
+        "SPEEDPROOF_ENGINE": engine.name,
+        "SPEEDPROOF_ENGINE_VERSION": engine.version or "",
+        "SPEEDPROOF_IMAGE": engine.image or "",
+        "SPEEDPROOF_IMAGE_DIGEST": engine.image_digest or "",
+        "SPEEDPROOF_ENGINE_REASON": engine.reason,
+        "SPEEDPROOF_RUN_FLAGS": shlex.join(engine.flags),
+    }
+    passed = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
+    screen = ["--tty"] if terminal else []
+    # The image is named by its digest: a tag may move to another image between the choice and the run.
+    image = engine.image_digest or engine.image or IMAGE
+    return [engine.name, "run", *engine.flags, *screen, *mounts, *passed, image, *arguments]
+
+
+def run_flags(name: ContainerEngine, user: int, group: int) -> list[str]:
+    """Return the engine's flags that can change what is measured; mounts and variables are left to the command."""
+    flags = [
+        # Results are on the mounted folder; a stopped container holds nothing that is needed.
+        "--rm",
+        # The image was built from this source; one of the same name elsewhere is not it.
+        "--pull=never",
+        # Default seccomp profiles allow set_mempolicy and mbind (numactl's calls) only together with this capability.
+        "--cap-add=SYS_NICE",
+        # Nothing may be downloaded during a measurement, and nothing of the network's work may disturb it.
+        "--network=none",
+        # The default of 64 MiB is too small for shared-memory tensors and for OpenMP's and oneDNN's run-times.
+        "--shm-size=1g",
+        # Else SELinux hosts refuse the mounted folders; elsewhere it changes nothing.
+        "--security-opt=label=disable",
+        # Bundles belong to whoever started the run, not to root or to the image's own user.
+        f"--user={user}:{group}",
+    ]
+    if name == "podman" and user != 0:
+        # Rootless podman maps users: without this, the user above would be another one on the host.
+        flags.append("--userns=keep-id")
+    return flags
+
+
+def _choose_any(root: Path, run: Runner, announce: Callable[[str], None]) -> Choice:
+    """The first engine that works, else native with every reason."""
+    reasons = []
+    for name in CONTAINER_ENGINES:
+        found = _probe(name, root, run, announce, because=f"{name} answers")
+        if isinstance(found, Engine):
+            return Choice(found, starts_container=True)
+        reasons.append(found)
+    return Choice(native("; ".join(reasons)), starts_container=False)
+
+
+def _probe(
+    name: ContainerEngine, root: Path, run: Runner, announce: Callable[[str], None], because: str
+) -> Engine | str:
+    """The engine, ready to run the image; or in a few words why not."""
+    answer = run([name, "info", "--format", _VERSION_FORMAT[name]], ANSWER_TIMEOUT_S, None)
+    version = answer.output.strip()
+    if answer.outcome == "missing":
+        return f"{name} is not installed"
+    if answer.outcome != "ok" or not version:
+        part = "its daemon does" if name == "docker" else "it does"
+        late = f" within {ANSWER_TIMEOUT_S:.0f} s" if answer.outcome == "timed out" else ""
+        return f"{name} is installed but {part} not answer{late}"
+    image = _image(name, root, run, announce)
+    if isinstance(image, str):
+        return f"{name} answers but {image}"
+    return Engine(
+        name=name,
+        containerised=True,
+        reason=f"{because}, and its image {image.how}",
+        version=version,
+        image=IMAGE,
+        image_digest=image.digest,
+        flags=run_flags(name, os.getuid(), os.getgid()),
+    )
+
+
+def _image(name: ContainerEngine, root: Path, run: Runner, announce: Callable[[str], None]) -> _Image | str:
+    """The image of this very source, built now if need be; or in a few words why there is none."""
+    recipe = str(root / "docker" / "image")
+    source = run([recipe, "--digest"], ANSWER_TIMEOUT_S, None).output.strip()
+    found, label = _inspect(name, run)
+    if not source:
+        return f"the image's recipe {recipe} cannot be run"
+    if found and label == source:
+        return _Image(found, f"{IMAGE} was built from this source")
+    log = root / f".image-{name}.log"
+    state = "is of another source" if found else "is not there yet"
+    announce(f"{IMAGE} {state}: building it with {name}, which takes minutes (progress: {log})")
+    built = run([recipe, name], BUILD_TIMEOUT_S, log)
+    found, label = _inspect(name, run)
+    if built.outcome != "ok" or not found:
+        why = f"within {BUILD_TIMEOUT_S / 60:.0f} minutes " if built.outcome == "timed out" else ""
+        return f"the image {IMAGE} could not be built {why}(log: {log})"
+    return _Image(found, f"{IMAGE} was built for this run")
+
+
+def _inspect(name: ContainerEngine, run: Runner) -> tuple[str, str]:
+    """Digest of the local image and the source it was built from; empty strings for what there is not."""
+    wanted = f'{{{{.Id}}}} {{{{index .Config.Labels "{_SOURCE_LABEL}"}}}}'
+    answer = run([name, "image", "inspect", "--format", wanted, IMAGE], ANSWER_TIMEOUT_S, None)
+    digest, _, label = (answer.output if answer.outcome == "ok" else "").strip().partition(" ")
+    # docker writes "sha256:" before the digest, podman does not.
+    return (digest if not digest or digest.startswith("sha256:") else f"sha256:{digest}"), label
+
+
+def _inside_container(environment: Mapping[str, str]) -> Engine | None:
+    """The engine as the outer launcher described it, or None outside a container of ours."""
+    name = environment.get("SPEEDPROOF_ENGINE")
+    if name not in CONTAINER_ENGINES:
+        return None
+    return Engine(
+        name=name,
+        containerised=True,
+        reason=environment.get("SPEEDPROOF_ENGINE_REASON") or f"started by {name}",
+        version=environment.get("SPEEDPROOF_ENGINE_VERSION") or None,
+        image=environment.get("SPEEDPROOF_IMAGE") or None,
+        image_digest=environment.get("SPEEDPROOF_IMAGE_DIGEST") or None,
+        flags=shlex.split(environment.get("SPEEDPROOF_RUN_FLAGS", "")),
+    )

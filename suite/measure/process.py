@@ -1,0 +1,220 @@
+"""One measuring process: set up a case, make every arm ready, warm up, and time blocks in the scheduled order.
+
+Runs in a worker. Everything is written to the bundle the moment it is known, so that a kill loses at most one block.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from suite.accuracy.compare import compare
+from suite.arms import ARMS, BASELINE, compiling, prepare
+from suite.bundle import schema
+from suite.bundle.writer import Bundle
+from suite.cases import workload
+from suite.cases.contract import Built
+from suite.clocktime import now
+from suite.fingerprint.effective import read_effective
+from suite.measure.clock import no_garbage_collection, overhead_ns, resolution_ns, time_iterations
+from suite.measure.schedule import Slot, iterations_per_block, pairs_within, slots
+from suite.measure.warmup import Warmup, warm_up
+from suite.profiling.compilation import CompilationWatch
+from suite.protocol import Assignment, Reporter
+
+SETUP_SHARE, WARM_SHARE = 0.3, 0.4
+"""Parts of a process's progress: set-up and compilation end at 30 %, warm-up at 40 %."""
+
+
+class Measurement:
+    """The state of one measuring process."""
+
+    def __init__(self, assignment: Assignment, bundle: Bundle, report: Reporter) -> None:
+        self.assignment = assignment
+        self.bundle = bundle
+        self.report = report
+        self.case = assignment.case
+        self.calls: dict[str, Callable[[], Any]] = {}
+        self.outputs: dict[str, Any] = {}
+
+    def run(self) -> None:
+        """The whole process, from set-up to its last block."""
+        import torch
+
+        self.report("set-up")
+        built = workload(self.case.workload).build(self.case, self.assignment.seed)
+        with torch.no_grad():
+            self._make_ready(built)
+            if self.assignment.check_accuracy:
+                self._check_accuracy(built)
+            self.outputs.clear()
+            # Everything so far outlives the run; without the freeze each collection between blocks would walk all of it.
+            gc.collect()
+            gc.freeze()
+            warmups = self._warm_up()
+            plan = self.assignment.plan or self._plan(warmups)
+            self._record_effective()
+            self._measure(plan)
+
+    def _make_ready(self, built: Built) -> None:
+        names = [arm.label for arm in self.assignment.arms]
+        for number, arm in enumerate(self.assignment.arms):
+            self.report("compile" if ARMS[arm.name].compiled else "first call", arm.label, SETUP_SHARE * number / len(names))
+            if reason := self.assignment.not_run.get(arm.name):
+                self._not_run(arm.label, reason)
+                continue
+            try:
+                self._first_call(arm, built)
+            except Exception as error:
+                if arm.name == BASELINE:
+                    raise
+                self._not_run(arm.label, f"{type(error).__name__}: {_first_line(error)}")
+
+    def _first_call(self, arm: schema.Arm, built: Built) -> None:
+        call = partial(prepare(ARMS[arm.name], built.call), *built.inputs)
+        watch = CompilationWatch()
+        with compiling(ARMS[arm.name]), watch:
+            start = time.perf_counter_ns()
+            self.outputs[arm.label] = call()
+            duration = time.perf_counter_ns() - start
+        self.calls[arm.label] = call
+        self.bundle.event(watch.ready(self.assignment, arm.label, duration, ARMS[arm.name].compiled))
+
+    def _not_run(self, label: str, reason: str) -> None:
+        a = self.assignment
+        self.bundle.event(
+            schema.ArmNotRun(at=now(), case=self.case.name, arm=label, process=a.process, incarnation=a.incarnation, reason=reason)
+        )
+
+    def _check_accuracy(self, built: Built) -> None:
+        self.report("accuracy", fraction=SETUP_SHARE)
+        baseline = next(arm.label for arm in self.assignment.arms if arm.role == "baseline")
+        reference = built.reference()
+        checked: set[str] = set()
+        for arm in self.assignment.arms:
+            if arm.name in checked or arm.label not in self.outputs or arm.role == "baseline":
+                continue
+            checked.add(arm.name)
+            result = compare(self.case.name, arm.name, self.case.dtype, self.outputs[arm.label], self.outputs[baseline], reference)
+            directory = self.bundle.case_directory(self.case.name, arm.name).relative_to(self.bundle.path)
+            self.bundle.document(f"{directory}/accuracy.json", result)
+
+    def _warm_up(self) -> dict[str, Warmup]:
+        a, procedure, warmups = self.assignment, self.assignment.procedure, {}
+        for number, (label, call) in enumerate(self.calls.items()):
+            self.report("warm-up", label, SETUP_SHARE + (WARM_SHARE - SETUP_SHARE) * number / len(self.calls))
+            started = time.time_ns()
+            with no_garbage_collection():
+                warm = warm_up(
+                    call,
+                    budget_ns=procedure.warmup_budget_ns,
+                    sample_minimum_ns=procedure.sample_minimum_ns,
+                    iterations=self.case.warmup_iterations,
+                )
+            warmups[label] = warm
+            slot = Slot(block=number, pair=0, position=number, arm=label)
+            self.bundle.block(self._block(slot, "warmup", started, warm.calls_per_iteration, warm.iterations_ns))
+            self.bundle.event(
+                schema.ArmWarm(
+                    at=now(),
+                    case=self.case.name,
+                    arm=label,
+                    process=a.process,
+                    incarnation=a.incarnation,
+                    settled=warm.settled,
+                    iterations=len(warm.iterations_ns),
+                    duration_ns=warm.duration_ns,
+                    typical_ns=warm.typical_ns,
+                )
+            )
+        return warmups
+
+    def _plan(self, warmups: dict[str, Warmup]) -> schema.Planned:
+        procedure = self.assignment.procedure
+        calls = {label: warm.calls_per_iteration for label, warm in warmups.items()}
+        if self.case.measured_iterations is not None:
+            pairs = procedure.pairs_minimum
+            iterations = dict.fromkeys(warmups, max(1, self.case.measured_iterations // (2 * pairs)))
+        else:
+            iterations = {
+                label: iterations_per_block(warm.typical_ns, calls[label], procedure.block_duration_ns, procedure.block_minimum_iterations)
+                for label, warm in warmups.items()
+            }
+            block_ns = {label: warm.typical_ns * calls[label] * iterations[label] for label, warm in warmups.items()}
+            pairs = pairs_within(procedure.measure_budget_ns, block_ns, procedure.pairs_minimum, procedure.pairs_maximum)
+        plan = schema.Planned(
+            at=now(),
+            case=self.case.name,
+            process=self.assignment.process,
+            pairs=pairs,
+            order=list(warmups),
+            iterations=iterations,
+            calls_per_iteration=calls,
+        )
+        self.bundle.event(plan)
+        return plan
+
+    def _record_effective(self) -> None:
+        self.bundle.event(
+            read_effective(
+                case=self.case.name,
+                process=self.assignment.process,
+                at=now(),
+                timer_resolution_ns=resolution_ns(),
+                timer_overhead_ns=overhead_ns(),
+            )
+        )
+
+    def _measure(self, plan: schema.Planned) -> None:
+        schedule = slots(plan.order, plan.pairs, first_rotation=self.assignment.process)
+        done = set(self.assignment.done)
+        for slot in schedule:
+            if slot.block in done or slot.arm not in self.calls:
+                continue
+            self.report("measure", slot.arm, WARM_SHARE + (1 - WARM_SHARE) * slot.block / len(schedule))
+            calls = plan.calls_per_iteration[slot.arm]
+            with no_garbage_collection():
+                before, started = resource.getrusage(resource.RUSAGE_SELF), time.time_ns()
+                durations = time_iterations(self.calls[slot.arm], plan.iterations[slot.arm], calls)
+                after = resource.getrusage(resource.RUSAGE_SELF)
+            self.bundle.block(self._block(slot, "measure", started, calls, durations, before, after))
+        self.report("done", fraction=1.0)
+
+    def _block(
+        self,
+        slot: Slot,
+        phase: Any,
+        started_at_ns: int,
+        calls: int,
+        durations: list[int],
+        before: resource.struct_rusage | None = None,
+        after: resource.struct_rusage | None = None,
+    ) -> schema.Block:
+        def grown(name: str) -> int:
+            return int(getattr(after, name) - getattr(before, name)) if before and after else 0
+
+        return schema.Block(
+            case=self.case.name,
+            arm=slot.arm,
+            process=self.assignment.process,
+            phase=phase,
+            block=slot.block,
+            pair=slot.pair,
+            position=slot.position,
+            incarnation=self.assignment.incarnation,
+            started_at_ns=started_at_ns,
+            calls_per_iteration=calls,
+            iterations_ns=durations,
+            voluntary_switches=grown("ru_nvcsw"),
+            involuntary_switches=grown("ru_nivcsw"),
+            major_faults=grown("ru_majflt"),
+            minor_faults=grown("ru_minflt"),
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "without a message")

@@ -1,0 +1,251 @@
+"""Runs a plan: one fresh process per case and process index, then a profiling process per case. Never imports torch.
+
+The processes of a case are spread over the run (process 0 of every case, then process 1, ...), so that a change in the machine
+meets every case alike. A worker that fails does not end the run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from suite import rules, telemetry
+from suite.bundle import manifest, reader, schema
+from suite.bundle.writer import FINGERPRINT, RUN, Bundle
+from suite.cases import workload
+from suite.clocktime import now
+from suite.display import Display
+from suite.errors import UserError
+from suite.machine import Machine
+from suite.measure.schedule import slots
+from suite.plan import arms_of
+from suite.protocol import Assignment, Progress, Role
+from suite.supervise import Ended, Limits, Supervisor
+
+TELEMETRY_INTERVAL_S = 5.0
+FAILURES_PER_CASE = 2
+"""After two failed processes of a case, the rest of its processes are left out: they would fail the same way."""
+
+
+@dataclass
+class Unit:
+    """One process to be run."""
+
+    case: schema.Case
+    role: Role
+    process: int
+    estimate_s: float
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Identity within a run."""
+        return self.case.name, self.role, self.process
+
+    @property
+    def title(self) -> str:
+        """Case, role and process in words."""
+        return f"{self.case.name} " + ("profile" if self.role == "profile" else f"process {self.process}")
+
+
+class Orchestrator:
+    """Leads one run into one bundle, new or continued."""
+
+    def __init__(self, bundle: Bundle, run: schema.Run, machine: Machine, display: Display) -> None:
+        self.bundle = bundle
+        self.run = run
+        self.machine = machine
+        self.display = display
+        self._failures: dict[str, int] = {}
+        self._last_telemetry = 0.0
+
+    def lead(self) -> schema.Run:
+        """Run every unit that is not done yet; returns run.json's final state.
+
+        Raises:
+            KeyboardInterrupt: after the bundle was closed as "interrupted".
+            UserError: when results cannot be written any more; the bundle stays as it is.
+        """
+        units = self._remaining()
+        try:
+            while units:
+                unit = units.pop(0)
+                self.display.plan(units)
+                if self._failures.get(unit.case.name, 0) >= FAILURES_PER_CASE:
+                    self.bundle.event(schema.Noted(at=now(), case=unit.case.name, message=f"{unit.title} was left out after {FAILURES_PER_CASE} failures"))
+                    self.display.say(f"{unit.title} left out after {FAILURES_PER_CASE} failures of this case")
+                    continue
+                self._run_unit(unit, units)
+        except KeyboardInterrupt:
+            self.bundle.event(schema.Noted(at=now(), message="interrupted by the user"))
+            self._close("interrupted")
+            raise
+        self._close("incomplete" if self._failures or self._remaining() else "complete")
+        shutil.rmtree(self.machine.cache, ignore_errors=True)
+        return self.run
+
+    # --- what is left to do -----------------------------------------------------------------------------------------
+
+    def _remaining(self) -> list[Unit]:
+        loaded = reader.load(self.bundle.path)
+        done = {(e.case, e.role, e.process) for e in loaded.events if isinstance(e, schema.ProcessEnded) and e.outcome == "ok"}
+        units = [Unit(case, "measure", process, self._prior(case)) for process in range(self.run.procedure.processes) for case in self.run.cases]
+        units += [Unit(case, "profile", 0, self._prior(case)) for case in self.run.cases]
+        return [unit for unit in units if unit.key not in done]
+
+    def _prior(self, case: schema.Case) -> float:
+        return self.run.procedure.measure_budget_ns / 1e9 * 1.3 + workload(case.workload).setup_estimate_s
+
+    def _assignment(self, unit: Unit, loaded: reader.Loaded) -> Assignment:
+        """What the unit's next incarnation has to do, given what earlier ones have left in the bundle."""
+        events = [e for e in loaded.events if getattr(e, "case", None) == unit.case.name and getattr(e, "process", None) == unit.process]
+        arms = arms_of(self.run, unit.case)
+        checked = {arm for case, arm in loaded.accuracies if case == unit.case.name}
+        measured = (unit.case.name, unit.process, "measure")
+        return Assignment(
+            bundle=str(self.bundle.path.resolve()),
+            role=unit.role,
+            case=unit.case,
+            arms=arms,
+            procedure=self.run.procedure,
+            process=unit.process,
+            incarnation=sum(isinstance(e, schema.ProcessStarted) and e.role == unit.role for e in events),
+            seed=self.run.seed,
+            progress_descriptor=-1,
+            parent=os.getpid(),
+            check_accuracy=any(arm.name not in checked for arm in arms if arm.role == "candidate"),
+            plan=next((e for e in events if isinstance(e, schema.Planned)), None) if unit.role == "measure" else None,
+            done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured] if unit.role == "measure" else [],
+            not_run=self.machine.not_run,
+        )
+
+    @staticmethod
+    def _nothing_left(assignment: Assignment) -> bool:
+        """Whether an earlier incarnation measured every block but was killed before it could say so."""
+        if assignment.plan is None:
+            return False
+        planned = slots(assignment.plan.order, assignment.plan.pairs, first_rotation=assignment.process)
+        return {slot.block for slot in planned} <= set(assignment.done)
+
+    # --- one unit ---------------------------------------------------------------------------------------------------
+
+    def _run_unit(self, unit: Unit, rest: list[Unit]) -> None:
+        assignment = self._assignment(unit, reader.load(self.bundle.path))
+        if self._nothing_left(assignment):
+            end = Ended("ok", "every block was finished before the interruption", None, None, 0, None)
+            self._record_end(unit, assignment.incarnation - 1, end)
+            return
+        self.display.started(unit)
+        self._take_telemetry("before", unit)
+        try:
+            end = self._supervise(unit, assignment)
+        except KeyboardInterrupt:
+            self._record_end(unit, assignment.incarnation, Ended("interrupted", "stopped by the user", None, None, 0, None))
+            raise
+        self._take_telemetry("after", unit)
+        self._record_end(unit, assignment.incarnation, end)
+        self.display.ended(unit, end)
+        if end.unwritable:
+            raise UserError(f"{end.message} Continue with RUN={self.run.run_id}.")
+        if end.outcome != "ok":
+            self._failures[unit.case.name] = self._failures.get(unit.case.name, 0) + 1
+            return
+        for other in rest:
+            if other.case.name == unit.case.name and other.role == unit.role:
+                other.estimate_s = end.duration_ns / 1e9
+
+    def _supervise(self, unit: Unit, assignment: Assignment) -> Ended:
+        logs = self.bundle.path / "logs"
+        logs.mkdir(exist_ok=True)
+        log = logs / f"{unit.case.name.replace('/', '_')}-{unit.role}{unit.process}.log"
+        own = self.machine.worker_environment(unit.role)
+        command = [*self.machine.launch.prefix, sys.executable, "-m", "suite.worker"]
+
+        def started(pid: int) -> None:
+            self.bundle.event(
+                schema.ProcessStarted(
+                    at=now(),
+                    case=unit.case.name,
+                    role=unit.role,
+                    process=unit.process,
+                    incarnation=assignment.incarnation,
+                    pid=pid,
+                    command=command,
+                    environment=own,
+                )
+            )
+
+        def tick(resident: int | None) -> None:
+            if time.monotonic() - self._last_telemetry >= TELEMETRY_INTERVAL_S:
+                self._take_telemetry("during", unit, resident)
+            self.display.tick()
+
+        def encode(descriptor: int) -> bytes:
+            return msgspec.json.encode(msgspec.structs.replace(assignment, progress_descriptor=descriptor))
+
+        limits = Limits(self.run.procedure.process_timeout_s, self.run.procedure.memory_ceiling_bytes or memory_ceiling())
+        supervisor = Supervisor(command, {**os.environ, **own}, log, limits, self.display.progress, tick)
+        return supervisor.run(encode, started)
+
+    def _take_telemetry(self, moment: str, unit: Unit, resident: int | None = None) -> None:
+        self._last_telemetry = time.monotonic()
+        self.bundle.telemetry(telemetry.read(moment, unit.case.name, unit.role, unit.process, resident))  # type: ignore[arg-type]
+
+    def _record_end(self, unit: Unit, incarnation: int, end: Ended) -> None:
+        self.bundle.event(
+            schema.ProcessEnded(
+                at=now(),
+                case=unit.case.name,
+                role=unit.role,
+                process=unit.process,
+                incarnation=incarnation,
+                outcome=end.outcome,
+                message=end.message,
+                exit_code=end.exit_code,
+                signal=end.signal,
+                duration_ns=end.duration_ns,
+                peak_rss_bytes=end.peak_rss_bytes,
+            )
+        )
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _close(self, status: schema.RunStatus) -> None:
+        stretches = [*self.run.stretches[:-1], msgspec.structs.replace(self.run.stretches[-1], ended_at=now())]
+        self.run = msgspec.structs.replace(self.run, status=status, stretches=stretches)
+        self.bundle.document(RUN, self.run)
+        loaded = reader.load(self.bundle.path)
+        effective = next((e for e in loaded.events if isinstance(e, schema.Effective)), None)
+        self.bundle.document(FINGERPRINT, self.machine.fingerprint(effective))
+        reasons = rules.complaints(reader.load(self.bundle.path))
+        self.run = msgspec.structs.replace(self.run, publishable=not reasons, reasons=reasons)
+        self.bundle.document(RUN, self.run)
+        manifest.write(self.bundle.path)
+
+
+def memory_ceiling() -> int:
+    """What a worker's process tree may use, in bytes: nine tenths of what is available now, so that the machine never swaps."""
+    return int(psutil.virtual_memory().available * 0.9)
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM end a run as cleanly as Ctrl-C does."""
+    import signal
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

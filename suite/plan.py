@@ -1,0 +1,140 @@
+"""From what a user typed to the plan of a run. No torch, nothing measured yet."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import suite
+from suite.arms import ARMS, BASELINE
+from suite.bundle import schema
+from suite.cases import REGISTRY, workload
+from suite.cases.contract import Context
+from suite.clocktime import now
+from suite.errors import UserError
+from suite.nearest import nearest
+from suite.presets import PRESETS
+
+DEFAULT_ARMS = ("inductor", "inductor-freezing")
+SEED = 20240229
+"""Seed of every run's inputs, so that two machines are given the same numbers."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asked for; empty strings mean the preset's own choice."""
+
+    preset: str
+    cases: str = ""
+    arms: str = ""
+    model_dir: str | None = None
+    model_revision: str | None = None
+
+
+def words(text: str) -> list[str]:
+    """Split a list that may be separated by commas or white space."""
+    return [word for word in re.split(r"[,\s]+", text) if word]
+
+
+def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run:
+    """The plan of a new run.
+
+    Raises:
+        UserError: for an unknown preset, case or arm (naming the nearest), or weights that are not there.
+    """
+    if request.preset not in PRESETS:
+        raise UserError(f"unknown preset '{request.preset}'{nearest(request.preset, PRESETS)}; the presets are {', '.join(PRESETS)}.")
+    _, procedure = PRESETS[request.preset]
+    return schema.Run(
+        schema_version=schema.SCHEMA_VERSION,
+        run_id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{request.preset}-{secrets.token_hex(2)}",
+        preset=request.preset,
+        status="running",
+        cases=plan_cases(request),
+        arms=plan_arms(request.arms),
+        procedure=procedure,
+        argv=argv,
+        command=command(request),
+        seed=SEED,
+        stretches=[schema.Stretch(started_at=now())],
+        engine=engine,
+        source=source(),
+    )
+
+
+def plan_cases(request: Request) -> list[schema.Case]:
+    """The cases of a run, in the registry's order for a preset, in the user's order otherwise; none twice."""
+    context = Context(request.preset, request.model_dir or None, request.model_revision or None)
+    chosen: dict[str, schema.Case] = {}
+    for word in words(request.cases) or list(REGISTRY):
+        name, _, variant = word.partition("/")
+        found = workload(name)
+        variants = (variant,) if variant else found.variants.get(request.preset, ())
+        if not variants:
+            raise UserError(f"case '{name}' has nothing in the preset '{request.preset}'; name a variant, as {name}/{found.grammar}.")
+        for each in variants:
+            chosen.setdefault(f"{name}/{each}", found.describe(each, context))
+    return list(chosen.values())
+
+
+def plan_arms(text: str) -> list[schema.Arm]:
+    """The arms of a run: the baseline, the baseline again for the noise floor, then the candidates.
+
+    An arm that stands twice is labelled with its number ("eager#3"); the baseline need not be named.
+    """
+    named = words(text) or [BASELINE, *DEFAULT_ARMS]
+    for name in named:
+        if name not in ARMS:
+            raise UserError(f"unknown arm '{name}'{nearest(name, ARMS)}; the arms are {', '.join(ARMS)}.")
+    if BASELINE in named:
+        named.remove(BASELINE)
+    roles: list[tuple[str, schema.ArmRole]] = [(BASELINE, "baseline"), (BASELINE, "noise"), *((name, "candidate") for name in named)]  # type: ignore[list-item]
+    arms: list[schema.Arm] = []
+    for name, role in roles:
+        count = sum(arm.name == name for arm in arms) + 1
+        label = name if count == 1 else f"{name}#{count}"
+        description = "the baseline again, for the noise floor" if role == "noise" else ARMS[name].description
+        arms.append(schema.Arm(label=label, name=name, role=role, description=description))
+    return arms
+
+
+def arms_of(run: schema.Run, case: schema.Case) -> list[schema.Arm]:
+    """The arms that a case runs: all but those that do not apply to it."""
+    return [arm for arm in run.arms if arm.name not in case.not_applicable]
+
+
+def command(request: Request) -> str:
+    """The line that asks for the same run again."""
+    options = {
+        "PRESET": request.preset,
+        "CASES": " ".join(words(request.cases)),
+        "ARMS": ",".join(words(request.arms)),
+        "MODEL_DIR": "<your model directory>" if request.model_dir else "",
+        "MODEL_REVISION": request.model_revision or "",
+    }
+    return " ".join(["make bench-cpu", *(f"{name}={shlex.quote(value)}" for name, value in options.items() if value)])
+
+
+def source() -> schema.Source:
+    """The suite's own revision: git's, or what the image was built from."""
+    if revision := os.environ.get("SPEEDPROOF_REVISION"):
+        return schema.Source(version=suite.__version__, revision=revision, dirty=False)
+    root = Path(__file__).resolve().parent.parent
+    revision, status = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--untracked-files=no")
+    return schema.Source(version=suite.__version__, revision=revision or None, dirty=None if status is None else bool(status))
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,35 @@
+"""Presets: how long and how often each case is measured. Which cases a preset runs stands in the case's own file."""
+
+from __future__ import annotations
+
+from suite.bundle.schema import Procedure
+
+MILLISECOND = 1_000_000
+SECOND = 1_000 * MILLISECOND
+
+
+def _procedure(processes: int, pairs: tuple[int, int], budget_s: float, *, timeout_s: int, block_ms: int = 100) -> Procedure:
+    return Procedure(
+        processes=processes,
+        block_duration_ns=block_ms * MILLISECOND,
+        block_minimum_iterations=5,
+        # A clock reading costs some 50 ns: in a sample of 100 us that is half a tenth of a percent.
+        sample_minimum_ns=100_000,
+        pairs_minimum=pairs[0],
+        pairs_maximum=pairs[1],
+        measure_budget_ns=int(budget_s * SECOND),
+        warmup_budget_ns=int(budget_s / 4 * SECOND),
+        process_timeout_s=timeout_s,
+    )
+
+
+PRESETS: dict[str, tuple[str, Procedure]] = {
+    "smoke": ("tiny shapes to see that everything works; never publishable", _procedure(2, (1, 2), 1.0, timeout_s=300, block_ms=20)),
+    "quick": ("the default: a report about this machine in about ten minutes", _procedure(3, (2, 6), 12.0, timeout_s=900)),
+    "standard": ("more shapes, dtypes and processes: what a publication should rest on", _procedure(5, (3, 10), 30.0, timeout_s=1800)),
+    "paper": ("the two walkthroughs' own parameters", _procedure(3, (5, 5), 120.0, timeout_s=7200)),
+}
+"""Name -> (what it is for, the procedure)."""
+
+NEVER_PUBLISHABLE = frozenset({"smoke"})
+DEFAULT = "quick"

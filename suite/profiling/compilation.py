@@ -1,0 +1,70 @@
+"""What a first call's compilation cost and how the compiler's caches answered. Runs in a worker."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Literal
+
+from suite.bundle.schema import ArmReady
+from suite.clocktime import now
+from suite.protocol import Assignment
+
+COMPILE_METRIC = "_compile.compile_inner"
+"""Dynamo's own span over the compilation of a frame: tracing, AOT autograd, Inductor and the C++ compiler."""
+
+CACHE_COUNTERS = {"fxgraph_cache_hit": "warm", "fxgraph_cache_miss": "cold", "fxgraph_cache_bypass": "bypassed"}
+
+
+class CompilationWatch:
+    """Context manager around a first call: takes the differences of Dynamo's counters."""
+
+    def __init__(self) -> None:
+        self.compile_ns = 0
+        self.counters: dict[str, int] = {}
+
+    def __enter__(self) -> CompilationWatch:
+        self._seconds, self._counters = _readings()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        seconds, counters = _readings()
+        self.compile_ns = round((seconds - self._seconds) * 1e9)
+        self.counters = {name: count - self._counters.get(name, 0) for name, count in counters.items() if count != self._counters.get(name, 0)}
+
+    def cache(self) -> Literal["none", "cold", "warm", "bypassed"]:
+        """How Inductor's graph cache answered; a bypass (frozen constants) or a miss outweighs a hit."""
+        for counter in ("fxgraph_cache_miss", "fxgraph_cache_bypass", "fxgraph_cache_hit"):
+            if self.counters.get(f"inductor.{counter}"):
+                return CACHE_COUNTERS[counter]  # type: ignore[return-value]
+        return "none"
+
+    def ready(self, assignment: Assignment, label: str, first_call_ns: int, compiled: bool) -> ArmReady:
+        """The event of an arm that made its first call."""
+        return ArmReady(
+            at=now(),
+            case=assignment.case.name,
+            arm=label,
+            process=assignment.process,
+            incarnation=assignment.incarnation,
+            role=assignment.role,
+            first_call_ns=first_call_ns,
+            compile_ns=self.compile_ns if compiled else None,
+            cache=self.cache(),
+            counters=self.counters,
+        )
+
+
+def _readings() -> tuple[float, dict[str, int]]:
+    import sys
+
+    if "torch._dynamo.utils" not in sys.modules:
+        # Nothing has been compiled yet, and importing Dynamo would cost an eager first call seconds that are not its own.
+        return 0.0, {}
+    utils: Any = sys.modules["torch._dynamo.utils"]
+    counters = {
+        f"{group}.{name}": int(count)
+        for group in ("stats", "inductor", "graph_break", "frames")
+        for name, count in utils.counters.get(group, {}).items()
+        if isinstance(count, int)
+    }
+    return float(sum(utils.compilation_time_metrics.get(COMPILE_METRIC, []))), counters

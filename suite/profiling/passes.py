@@ -1,0 +1,144 @@
+"""The profiling pass of a case: every arm under torch.profiler, its table, its trace and its generated code. Runs in a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from suite.arms import ARMS, BASELINE, compiling, prepare
+from suite.bundle import schema
+from suite.bundle.writer import Bundle, write_bytes, write_document
+from suite.cases import workload
+from suite.cases.contract import Built
+from suite.clocktime import now
+from suite.profiling.compilation import CompilationWatch
+from suite.protocol import Assignment, Reporter
+
+ROW_LIMIT = 20
+SORT_KEY = {"cpu": "self_cpu_time_total"}
+"""The table's sort key by device: a CPU run has no device time to sort by."""
+
+NAME_WIDTH = 80
+
+
+def run(assignment: Assignment, bundle: Bundle, report: Reporter) -> None:
+    """Profile every arm of the case that can run, one after the other."""
+    import torch
+
+    report("set-up")
+    built = workload(assignment.case.workload).build(assignment.case, assignment.seed)
+    names = list(dict.fromkeys(arm.name for arm in assignment.arms))
+    with torch.no_grad():
+        for number, name in enumerate(names):
+            report("profile", name, number / len(names))
+            reason = assignment.not_run.get(name)
+            try:
+                if reason is None:
+                    _profile(assignment, bundle, built, name)
+            except Exception as error:
+                if name == BASELINE:
+                    raise
+                reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            if reason is not None:
+                a = assignment
+                bundle.event(
+                    schema.ArmNotRun(
+                        at=now(), case=a.case.name, arm=name, process=a.process, incarnation=a.incarnation, reason=f"profiling: {reason}"
+                    )
+                )
+    report("done", fraction=1.0)
+
+
+def _profile(assignment: Assignment, bundle: Bundle, built: Built, name: str) -> None:
+    import time
+
+    case = assignment.case
+    directory = bundle.case_directory(case.name, name)
+    call = partial(prepare(ARMS[name], built.call), *built.inputs)
+    watch = CompilationWatch()
+    # The setting must be in force before the first call: Inductor writes the profiler's records into the code it generates.
+    with collected_code() as codes, compiling(ARMS[name], kernel_profile=True), watch:
+        start = time.perf_counter_ns()
+        call()
+        duration = time.perf_counter_ns() - start
+    bundle.event(watch.ready(assignment, name, duration, ARMS[name].compiled))
+    written = []
+    for number, code in enumerate(codes):
+        written.append(f"code/output_code_{number}.py")
+        write_bytes(directory / written[-1], code.encode())
+    cycles, table = _cycles(call, case, directory)
+    write_bytes(directory / "profile.txt", table.encode())
+    profile = schema.Profile(
+        case=case.name,
+        arm=name,
+        schedule=case.schedule,
+        sort_key=SORT_KEY["cpu"],
+        activities=["CPU"],
+        kernel_profile=ARMS[name].compiled,
+        cycles=cycles,
+        code=written,
+    )
+    write_document(directory / "profile.json", profile)
+
+
+@contextmanager
+def collected_code() -> Iterator[list[str]]:
+    """Collect the Python source that Inductor generates (kernels included), without duplicates, while in the context."""
+    from unittest import mock
+
+    from torch._inductor.graph import GraphLowering
+
+    codes: dict[str, None] = {}
+    with mock.patch.object(GraphLowering, "save_output_code", codes.setdefault):
+        kept: list[str] = []
+        yield kept
+    kept.extend(codes)
+
+
+def _cycles(call: Callable[[], Any], case: schema.Case, directory: Path) -> tuple[list[schema.ProfileCycle], str]:
+    """Run the schedule to its last step; the last cycle's trace is trace.json.gz, earlier ones carry their step."""
+    from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+    plan, cycles, tables = case.schedule, [], []
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def hand_over(profiler: Any) -> None:
+        step = profiler.step_num
+        trace = "trace.json.gz" if len(cycles) == plan.repeat - 1 else f"trace-{step}.json.gz"
+        beside = directory / f".part.{trace}"
+        profiler.export_chrome_trace(str(beside))
+        if not beside.is_file():
+            raise RuntimeError(f"torch wrote no trace to {beside}")
+        beside.replace(directory / trace)
+        averages = profiler.key_averages()
+        cycles.append(schema.ProfileCycle(last_step=step, active_steps=plan.active, trace=trace, rows=_rows(averages)))
+        tables.append(averages.table(sort_by=SORT_KEY["cpu"], row_limit=ROW_LIMIT, max_name_column_width=NAME_WIDTH))
+
+    options = {name: getattr(plan, name) for name in ("skip_first", "wait", "warmup", "active", "repeat")}
+    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(**options), on_trace_ready=hand_over) as profiler:
+        for _ in range(plan.steps):
+            with record_function(case.annotation):
+                call()
+            profiler.step()
+    if len(cycles) != plan.repeat:
+        raise RuntimeError(f"the profiler handed over {len(cycles)} of {plan.repeat} cycles in {plan.steps} steps")
+    return cycles, tables[-1]
+
+
+def _rows(averages: Any) -> list[schema.ProfileRow]:
+    """Every row of `key_averages()`, by self time; torch gives microseconds, the bundle holds nanoseconds."""
+    rows = [
+        schema.ProfileRow(
+            name=row.key,
+            calls=row.count,
+            self_cpu_ns=round(row.self_cpu_time_total * 1000),
+            cpu_ns=round(row.cpu_time_total * 1000),
+            self_device_ns=round(row.self_device_time_total * 1000),
+            device_ns=round(row.device_time_total * 1000),
+        )
+        for row in averages
+    ]
+    return sorted(rows, key=lambda row: (-row.self_cpu_ns, row.name))

@@ -1,0 +1,94 @@
+"""The run rules: what a run must meet to be publishable. Each rule is a function that yields its complaints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from suite.bundle import schema
+from suite.bundle.reader import Loaded
+from suite.presets import NEVER_PUBLISHABLE
+from suite.statistics.ratio import MINIMUM_PROCESSES
+
+Rule = Callable[[Loaded], Iterator[str]]
+
+
+def preset_measures(bundle: Loaded) -> Iterator[str]:
+    """The smoke preset only shows that everything works."""
+    if bundle.run.preset in NEVER_PUBLISHABLE:
+        yield f"the preset {bundle.run.preset} is never publishable"
+
+
+def enough_processes(bundle: Loaded) -> Iterator[str]:
+    """Every case has at least three processes that ended well."""
+    for case in bundle.run.cases:
+        ended = {
+            event.process
+            for event in bundle.events
+            if isinstance(event, schema.ProcessEnded) and (event.case, event.role, event.outcome) == (case.name, "measure", "ok")
+        }
+        if len(ended) < MINIMUM_PROCESSES:
+            yield f"{case.name}: {len(ended)} processes ended well, {MINIMUM_PROCESSES} are needed"
+
+
+def everything_ran(bundle: Loaded) -> Iterator[str]:
+    """No arm was left out for a reason that lies in the machine or in a failure."""
+    seen: set[tuple[str, str]] = set()
+    for event in bundle.events:
+        if isinstance(event, schema.ArmNotRun) and (event.case, event.arm) not in seen:
+            seen.add((event.case, event.arm))
+            yield f"{event.case}: the arm {event.arm} did not run ({event.reason})"
+
+
+def accuracy_passed(bundle: Loaded) -> Iterator[str]:
+    """Every candidate computes what the baseline computes."""
+    for (case, arm), accuracy in bundle.accuracies.items():
+        if not accuracy.passed:
+            yield f"{case}: the arm {arm} fails its accuracy check ({accuracy.message})"
+
+
+def settings_in_force(bundle: Loaded) -> Iterator[str]:
+    """What was requested is in force."""
+    for setting in bundle.fingerprint.settings if bundle.fingerprint else []:
+        if setting.status == "not in force":
+            yield f"the setting {setting.name} was requested and is not in force"
+
+
+def known_source(bundle: Loaded) -> Iterator[str]:
+    """The suite's revision is known and nothing in it was changed."""
+    source = bundle.run.source
+    if source.revision is None:
+        yield "the suite's own revision is unknown"
+    elif source.dirty:
+        yield "the suite's own files were changed since their revision"
+
+
+def in_container(bundle: Loaded) -> Iterator[str]:
+    """The run happened in a container whose image is named by digest."""
+    engine = bundle.run.engine
+    if not engine.containerised:
+        yield "not containerised"
+    elif engine.image_digest is None:
+        yield "the image's digest is unknown"
+
+
+def whole(bundle: Loaded) -> Iterator[str]:
+    """The run came to its end."""
+    if bundle.run.status != "complete":
+        yield f"the run is {bundle.run.status}"
+
+
+RULES: tuple[Rule, ...] = (
+    preset_measures,
+    whole,
+    enough_processes,
+    everything_ran,
+    accuracy_passed,
+    settings_in_force,
+    in_container,
+    known_source,
+)
+
+
+def complaints(bundle: Loaded) -> list[str]:
+    """Every reason for which the run is not publishable; empty when it is."""
+    return [complaint for rule in RULES for complaint in rule(bundle)]

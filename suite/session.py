@@ -1,0 +1,140 @@
+"""One call of `run`, from the user's words to a closed bundle: new or continued, natively or in a container."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from suite.bundle import reader, schema
+from suite.bundle.writer import FINGERPRINT, RUN, Bundle, unwritable
+from suite.clocktime import now
+from suite.display import Display, duration
+from suite.errors import UserError
+from suite.launch import engine as engines
+from suite.machine import Machine, prepare
+from suite.orchestrate import Orchestrator, sigterm_as_interrupt
+from suite.plan import Request, plan, source
+
+
+@dataclass(frozen=True)
+class Options:
+    """What does not belong into the plan: where results go, the engine asked for, the run to continue."""
+
+    output: Path
+    engine: str = "auto"
+    resume: str = ""
+    argv: list[str] = field(default_factory=list)
+
+
+class Interrupted(Exception):
+    """The user stopped the run; the bundle is closed."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.run_id = run_id
+
+
+def run(request: Request, options: Options, screen: Display) -> Path:
+    """Measure a new or a continued run and return its bundle.
+
+    Raises:
+        UserError, BundleError: one sentence about what is wrong and what to do.
+        Interrupted: after Ctrl-C or SIGTERM.
+    """
+    screen.say("looking at the machine ...")
+    if options.resume:
+        path = reader.find_run(options.output, options.resume)
+        return _lead(path, _continued(path), screen, resumed=True)
+    # Planned before an engine is chosen: a mistyped case must not wait for an image to be built.
+    new = plan(request, engines.native(""), options.argv)
+    choice = engines.choose(options.engine)
+    new = msgspec.structs.replace(new, engine=choice)
+    path = options.output / new.run_id
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    return _lead(path, new, screen, resumed=False)
+
+
+def _continued(path: Path) -> schema.Run:
+    """The plan of a run to be continued, with a new stretch.
+
+    Raises:
+        UserError: when the run is complete, or was started by another revision of the suite.
+    """
+    old = reader.read_run(path)
+    if old.status == "complete":
+        raise UserError(f"{path} is complete; render it again with `make report RUN={old.run_id}` or start a new run.")
+    here = source()
+    if old.source.revision != here.revision:
+        raise UserError(
+            f"{path} was started by revision {old.source.revision or 'unknown'} of the suite and this is {here.revision or 'unknown'}; "
+            "check that revision out to continue it, or start a new run."
+        )
+    return msgspec.structs.replace(old, status="running", stretches=[*old.stretches, schema.Stretch(started_at=now())])
+
+
+def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) -> Path:
+    bundle = Bundle(path)
+    with sigterm_as_interrupt(), bundle.exclusively():
+        try:
+            bundle.document(RUN, planned)
+            machine = prepare(planned.run_id)
+            if resumed:
+                _same_machine(path, machine)
+            else:
+                bundle.document(FINGERPRINT, machine.fingerprint(None))
+            bundle.event(
+                schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s")
+            )
+            _announce(planned, machine, path, screen)
+            Orchestrator(bundle, planned, machine, screen).lead()
+        except KeyboardInterrupt:
+            raise Interrupted(planned.run_id) from None
+    return path
+
+
+def _same_machine(path: Path, machine: Machine) -> None:
+    """Refuse to continue a run on another machine or with another torch: its processes would not be replicates."""
+    fingerprint = path / FINGERPRINT
+    if not fingerprint.exists():
+        return
+    before = reader.read_document(fingerprint, schema.Fingerprint, versioned=True).facts
+    for subject, name in (("cpu", "model"), ("torch", "version"), ("memory", "total_bytes")):
+        old, new = before.get(subject, {}).get(name), machine.facts.get(subject, {}).get(name)
+        if old and new and old.value != new.value:
+            raise UserError(f"{path} was measured where {subject} {name} is {old.value}, here it is {new.value}; continue it there, or start a new run.")
+
+
+def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
+    where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
+    screen.say(f"preset {planned.preset}: {len(planned.cases)} cases, {planned.procedure.processes} processes each, {where}; into {path}")
+    if not planned.engine.containerised:
+        screen.say(f"not containerised: {planned.engine.reason}")
+    for note in machine.launch.notes:
+        screen.say(f"note: {note}")
+    for name, reason in machine.not_run.items():
+        screen.say(f"{name} is not run: {reason}")
+
+
+def doctor(engine: str) -> None:
+    """Print what this machine offers a run."""
+    choice = engines.choose(engine)
+    machine = prepare("doctor")
+    facts = machine.facts
+    model, torch = facts.get("cpu", {}).get("model"), facts.get("torch", {}).get("version")
+    print(f"processor   {model.value if model else 'unknown'}")
+    print(f"torch       {torch.value if torch else 'unknown'}")
+    print(f"engine      {choice.name}: {choice.reason}")
+    print(f"placement   {' '.join(machine.launch.prefix) or 'none'}")
+    for requested in machine.launch.requested:
+        print(f"setting     {requested.name}={requested.value} ({requested.origin})")
+    compiler = next(iter(machine.not_run.values()), "")
+    print(f"compiled    {'no: ' + compiler if compiler else f'yes, a trivial kernel took {duration(machine.toolchain_ns / 1e9)}'}")
+    for note in machine.launch.notes:
+        print(f"note        {note}")
+
+

@@ -1,0 +1,67 @@
+"""A worker: one fresh process that measures or profiles one case. Started by the orchestrator; reads its assignment from stdin.
+
+Exit status: 0 done, 1 failed (the pipe carries one sentence).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+import msgspec
+
+from suite.bundle.errors import BundleError
+from suite.bundle.writer import Bundle
+from suite.protocol import Assignment, Failure, Reporter
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when the orchestrator dies: an orphan would measure into a run that nobody leads."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error is a failed allocation; torch's CPU allocator raises a RuntimeError."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+
+
+def main() -> int:
+    """Run the assignment on standard input."""
+    assignment = msgspec.json.decode(sys.stdin.buffer.read(), type=Assignment)
+    die_with_parent(assignment.parent)
+    report = Reporter(assignment.progress_descriptor)
+    bundle = Bundle(Path(assignment.bundle))
+    try:
+        import torch
+
+        # Never inherited: the same on every machine and in every arm, and printed in the report.
+        torch.set_float32_matmul_precision("highest")
+        if assignment.role == "measure":
+            from suite.measure.process import Measurement
+
+            Measurement(assignment, bundle, report).run()
+        else:
+            from suite.profiling import passes
+
+            passes.run(assignment, bundle, report)
+    except BundleError as error:
+        report.failure(Failure(kind="bundle", message=str(error)))
+        return 1
+    except Exception as error:
+        traceback.print_exc()
+        kind = "out_of_memory" if out_of_memory(error) else "failed"
+        report.failure(Failure(kind=kind, message=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
