@@ -26,7 +26,9 @@ class Unit(Protocol):
 
 
 class Display:
-    """Keeps the arithmetic of progress; a quiet display as it stands. Subclasses draw."""
+    """Keeps the arithmetic of progress. Subclasses draw; `flags` are the command line's words that ask for the same display."""
+
+    flags: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self._units: list[Unit] = []
@@ -83,13 +85,15 @@ class Display:
 class Quiet(Display):
     """Shows nothing."""
 
+    flags = ("--quiet",)
+
 
 class Plain(Display):
     """One line an occasion, for logs and pipes."""
 
     def started(self, unit: Unit) -> None:
         super().started(unit)
-        self.say(f"{unit.title} ... (about {duration(self.remaining_s() )} left)")
+        self.say(f"{unit.title} ... (about {duration(self.remaining_s())} left)")
 
     def ended(self, unit: Unit, end: Ended) -> None:
         super().ended(unit, end)
@@ -102,6 +106,8 @@ class Plain(Display):
 
 class JsonLines(Display):
     """One JSON object a line on standard output, for programs."""
+
+    flags = ("--json",)
 
     def _emit(self, kind: str, **fields: Any) -> None:
         sys.stdout.write(msgspec.json.encode({"event": kind, **fields}).decode() + "\n")
@@ -146,10 +152,6 @@ class Live(Display):
         self._task = self._bar.add_task("starting", total=1.0, left="")
         self._phase = ""
 
-    def __enter__(self) -> Display:
-        self._bar.start()
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._bar.stop()
 
@@ -160,6 +162,7 @@ class Live(Display):
     def started(self, unit: Unit) -> None:
         super().started(unit)
         self._phase = "start"
+        self._bar.start()
         self.tick()
 
     def tick(self) -> None:

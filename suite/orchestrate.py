@@ -25,6 +25,7 @@ from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display
 from suite.errors import UserError
+from suite.fingerprint.files import without_home
 from suite.machine import Machine
 from suite.measure.schedule import slots
 from suite.plan import arms_of
@@ -178,8 +179,8 @@ class Orchestrator:
                     process=unit.process,
                     incarnation=assignment.incarnation,
                     pid=pid,
-                    command=command,
-                    environment=own,
+                    command=[without_home(word) for word in command],
+                    environment={name: without_home(value) for name, value in own.items()},
                 )
             )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,27 +38,65 @@ class Interrupted(Exception):
         self.run_id = run_id
 
 
-def run(request: Request, options: Options, screen: Display) -> Path:
-    """Measure a new or a continued run and return its bundle.
+def run(request: Request, options: Options, screen: Display) -> Path | int:
+    """Measure a new or a continued run; returns its bundle, or the exit status of the container that did the whole work.
 
     Raises:
         UserError, BundleError: one sentence about what is wrong and what to do.
         Interrupted: after Ctrl-C or SIGTERM.
     """
-    screen.say("looking at the machine ...")
-    if options.resume:
-        path = reader.find_run(options.output, options.resume)
-        return _lead(path, _continued(path), screen, resumed=True)
-    # Planned before an engine is chosen: a mistyped case must not wait for an image to be built.
-    new = plan(request, engines.native(""), options.argv)
-    choice = engines.choose(options.engine)
-    new = msgspec.structs.replace(new, engine=choice)
-    path = options.output / new.run_id
+    # Everything that a mistyped word can spoil comes before an engine is chosen: it must not wait for an image to be built.
+    continued = reader.find_run(options.output, options.resume) if options.resume else None
+    planned = _continued(continued) if continued else plan(request, engines.native("not chosen yet"), options.argv)
+    choice = engines.choose(_engine_wanted(planned, options) if continued else options.engine, announce=screen.say)
+    if choice.starts_container:
+        return _in_container(choice.engine, request, options, screen)
+    if continued:
+        return _lead(continued, planned, screen, resumed=True)
+    path = options.output / planned.run_id
     try:
         path.mkdir(parents=True)
     except OSError as error:
         raise unwritable(path, error) from error
-    return _lead(path, new, screen, resumed=False)
+    return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
+
+
+def _engine_wanted(planned: schema.Run, options: Options) -> str:
+    """A run is continued where it was started: processes in and out of a container are not replicates of each other.
+
+    Raises:
+        UserError: when another engine was asked for.
+    """
+    if options.engine not in ("auto", planned.engine.name):
+        raise UserError(
+            f"{planned.run_id} was started with ENGINE={planned.engine.name} and cannot be continued with ENGINE={options.engine}; leave ENGINE out."
+        )
+    return planned.engine.name
+
+
+def _in_container(engine: schema.Engine, request: Request, options: Options, screen: Display) -> int:
+    """Hand the whole run over to the image, and print where its report lies on this side."""
+    before = set(reader.runs(options.output))
+    words = {"--preset": request.preset, "--cases": request.cases, "--arms": request.arms, "--resume": Path(options.resume).name}
+    arguments = ["bench", *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(options.output, error) from error
+    command = engines.container_command(
+        engine,
+        arguments,
+        options.output,
+        Path(request.model_dir) if request.model_dir else None,
+        environment={"MODEL_REVISION": request.model_revision} if request.model_revision else None,
+        terminal=sys.stdout.isatty(),
+    )
+    status = subprocess.run(command, check=False).returncode
+    new = [path for path in reader.runs(options.output) if path not in before]
+    for path in new if status == 0 else []:
+        print(path / "report.html")
+        print(path / "report.pdf")
+    return status
 
 
 def _continued(path: Path) -> schema.Run:
@@ -122,7 +162,7 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
 
 def doctor(engine: str) -> None:
     """Print what this machine offers a run."""
-    choice = engines.choose(engine)
+    choice = engines.choose(engine, may_build=False).engine
     machine = prepare("doctor")
     facts = machine.facts
     model, torch = facts.get("cpu", {}).get("model"), facts.get("torch", {}).get("version")

@@ -26,7 +26,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 # --- run.json -------------------------------------------------------------------------------------------------------
 
 
-class Tensor(Row):
+class Tensor(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One disclosed input of a case: `shape` in elements, `distribution` in words ("normal(0, 1)", "integers [0, 30522)")."""
 
     name: str
@@ -35,7 +35,7 @@ class Tensor(Row):
     distribution: str
 
 
-class Weights(Row):
+class Weights(Row, frozen=True, kw_only=True, omit_defaults=True):
     """Where a model's weights came from: `source` is "random", "MODEL_DIR" or "cache"; hashes are SHA-256 of the files."""
 
     source: Literal["random", "MODEL_DIR", "cache"]
@@ -46,7 +46,7 @@ class Weights(Row):
     sha256: dict[str, str] = {}
 
 
-class ProfilerSchedule(Row):
+class ProfilerSchedule(Row, frozen=True, kw_only=True, omit_defaults=True):
     """`torch.profiler.schedule` arguments, in steps."""
 
     skip_first: int = 0
@@ -61,7 +61,7 @@ class ProfilerSchedule(Row):
         return self.skip_first + self.repeat * (self.wait + self.warmup + self.active)
 
 
-class Case(Row):
+class Case(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One case of the plan. `name` is "<workload>/<variant>"; `floating_point_operations` and `minimum_bytes` are per call.
 
     `warmup_iterations` and `measured_iterations` (per arm and process) replace the preset's own choice where a published
@@ -86,7 +86,7 @@ class Case(Row):
     notes: list[str] = []
 
 
-class Arm(Row):
+class Arm(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One arm of the plan. `label` is unique in the run ("eager#2"); `name` is the registered arm ("eager")."""
 
     label: str
@@ -95,7 +95,7 @@ class Arm(Row):
     description: str
 
 
-class Procedure(Row):
+class Procedure(Row, frozen=True, kw_only=True, omit_defaults=True):
     """How the run measures: the preset's numbers. Durations in nanoseconds."""
 
     processes: int
@@ -110,7 +110,7 @@ class Procedure(Row):
     memory_ceiling_bytes: int | None = None
 
 
-class Engine(Row):
+class Engine(Row, frozen=True, kw_only=True, omit_defaults=True):
     """Where the run ran: natively or in a container, and why."""
 
     name: Literal["native", "docker", "podman"]
@@ -122,7 +122,7 @@ class Engine(Row):
     flags: list[str] = []
 
 
-class Source(Row):
+class Source(Row, frozen=True, kw_only=True, omit_defaults=True):
     """The suite's own revision; `dirty` is None when git could not say."""
 
     version: str
@@ -130,14 +130,14 @@ class Source(Row):
     dirty: bool | None = None
 
 
-class Stretch(Row):
+class Stretch(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One stretch of a run, from a start (or a continuation) to its end; ISO 8601, UTC."""
 
     started_at: str
     ended_at: str | None = None
 
 
-class Run(Row):
+class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     """run.json: what was asked for, where it ran, and whether it may be published."""
 
     schema_version: str
@@ -161,7 +161,7 @@ class Run(Row):
 # --- fingerprint.json -----------------------------------------------------------------------------------------------
 
 
-class Fact(Row):
+class Fact(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One fact of the machine. `value` is None unless `status` is ok, masked or virtualised; `source` names file or call."""
 
     value: Any
@@ -170,7 +170,7 @@ class Fact(Row):
     note: str = ""
 
 
-class Setting(Row):
+class Setting(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One setting, requested against effective; `proof` says where the effective value was seen."""
 
     name: str
@@ -181,7 +181,7 @@ class Setting(Row):
     note: str = ""
 
 
-class Fingerprint(Row):
+class Fingerprint(Row, frozen=True, kw_only=True, omit_defaults=True):
     """fingerprint.json: `facts[subject][name]` and the settings of the measuring processes."""
 
     schema_version: str
@@ -192,7 +192,7 @@ class Fingerprint(Row):
 # --- samples.jsonl --------------------------------------------------------------------------------------------------
 
 
-class Block(Row):
+class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One block of timed calls of one arm in one process.
 
     `iterations_ns[i]` is the duration of iteration i, which makes `calls_per_iteration` calls back to back. `block` is the
@@ -221,13 +221,13 @@ class Block(Row):
 # --- events.jsonl ---------------------------------------------------------------------------------------------------
 
 
-class Event(Row, tag_field="kind", tag=True):
+class Event(Row, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=True):
     """Base of the events; `at` is ISO 8601 in UTC. The tag stands in the field `kind`."""
 
     at: str
 
 
-class Noted(Event):
+class Noted(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Something worth telling that has no struct of its own."""
 
     message: str
@@ -235,7 +235,7 @@ class Noted(Event):
     arm: str | None = None
 
 
-class ProcessStarted(Event):
+class ProcessStarted(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A worker was started. `role` is measure or profile; `command` is the whole argument vector."""
 
     case: str
@@ -247,7 +247,7 @@ class ProcessStarted(Event):
     environment: dict[str, str]
 
 
-class ArmReady(Event):
+class ArmReady(Event, frozen=True, kw_only=True, omit_defaults=True):
     """An arm made its first call. `cache` tells how the compiler's caches answered; all durations in nanoseconds.
 
     `first_call_ns` is wall time of the first call including compilation; `compile_ns` is what Dynamo accounts to
@@ -265,7 +265,7 @@ class ArmReady(Event):
     counters: dict[str, int] = {}
 
 
-class ArmNotRun(Event):
+class ArmNotRun(Event, frozen=True, kw_only=True, omit_defaults=True):
     """An arm did not run in this process, and why."""
 
     case: str
@@ -275,7 +275,7 @@ class ArmNotRun(Event):
     reason: str
 
 
-class ArmWarm(Event):
+class ArmWarm(Event, frozen=True, kw_only=True, omit_defaults=True):
     """An arm's warm-up ended. `settled` is whether the medians of its last halves agreed."""
 
     case: str
@@ -288,7 +288,7 @@ class ArmWarm(Event):
     typical_ns: float
 
 
-class Planned(Event):
+class Planned(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A process fixed its schedule after warm-up; a continuation keeps it. Keys of the dictionaries are arm labels."""
 
     case: str
@@ -299,8 +299,13 @@ class Planned(Event):
     calls_per_iteration: dict[str, int]
 
 
-class Effective(Event):
-    """What a measuring process saw in force after warm-up."""
+class Effective(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """What a measuring process saw in force after warm-up.
+
+    `mapped_libraries` holds file names under "openmp", "allocator" and "blas", and under "openmp_called" and "allocator_called"
+    the one that answers the calls. `torch` holds torch's modes; `runtime` what the run-time libraries and the kernel report
+    ("openmp.*", "jemalloc.*", "memory.policy").
+    """
 
     case: str
     process: int
@@ -310,12 +315,13 @@ class Effective(Event):
     threads: dict[str, int]
     environment: dict[str, str]
     torch: dict[str, str]
+    runtime: dict[str, str]
     timer_resolution_ns: float
     timer_overhead_ns: float
     peak_rss_bytes: int
 
 
-class ProcessEnded(Event):
+class ProcessEnded(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A worker ended; `message` is one sentence when the outcome is not ok."""
 
     case: str
@@ -335,7 +341,7 @@ AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | E
 # --- telemetry.jsonl ------------------------------------------------------------------------------------------------
 
 
-class Telemetry(Row):
+class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One reading of the machine's state; counters are cumulative since boot, so readers take differences."""
 
     at: str
@@ -362,7 +368,7 @@ class Telemetry(Row):
 # --- cases/<case>/<arm>/*.json --------------------------------------------------------------------------------------
 
 
-class ProfileRow(Row):
+class ProfileRow(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One row of `key_averages()` over the active steps of a cycle; totals are nested, so only self times add up."""
 
     name: str
@@ -373,7 +379,7 @@ class ProfileRow(Row):
     device_ns: int = 0
 
 
-class ProfileCycle(Row):
+class ProfileCycle(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One cycle of the profiler's schedule: `last_step` is the step at which it was handed over."""
 
     last_step: int
@@ -382,7 +388,7 @@ class ProfileCycle(Row):
     rows: list[ProfileRow]
 
 
-class Profile(Row):
+class Profile(Row, frozen=True, kw_only=True, omit_defaults=True):
     """profile.json: every row as numbers; `sort_key` is the key of profile.txt and of the reports."""
 
     case: str
@@ -395,7 +401,7 @@ class Profile(Row):
     code: list[str] = []
 
 
-class OutputError(Row):
+class OutputError(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One output of the arm against the baseline and against a float64 reference.
 
     `root_mean_square_error` and the baseline's are taken against the reference, relative to its root mean square.
@@ -411,7 +417,7 @@ class OutputError(Row):
     baseline_root_mean_square_error: float
 
 
-class Accuracy(Row):
+class Accuracy(Row, frozen=True, kw_only=True, omit_defaults=True):
     """accuracy.json: whether an arm computes what the baseline computes; `rule` states the criterion in words."""
 
     case: str

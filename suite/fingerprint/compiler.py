@@ -52,8 +52,9 @@ def read(
 
 def _path(name: str, which: Callable[[str], str | None], missing: str = "") -> Fact:
     found = which(name)
+    source = f"which {without_home(name)}"
     note = ". ".join(filter(None, ("not in PATH", missing)))
-    return ok(without_home(found), f"which {name}") if found else absent(f"which {name}", note)
+    return ok(without_home(found), source) if found else absent(source, note)
 
 
 def _first_line(name: str, options: Sequence[str], which: Callable[[str], str | None], run: Run) -> Fact:

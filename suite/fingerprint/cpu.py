@@ -46,7 +46,7 @@ def read(root: Path = Path("/")) -> Facts:
     facts |= _clocks(root, record, machine.online)
     facts["mitigations"] = _mitigations(root)
     facts["isolated"] = from_file(root, f"{CPU}/isolated", parse_cpulist, may_be_empty=True)
-    facts["nohz_full"] = from_file(root, f"{CPU}/nohz_full", parse_cpulist, may_be_empty=True)
+    facts["nohz_full"] = from_file(root, f"{CPU}/nohz_full", _unless_null, may_be_empty=True)
     hypervisor = detect(root)
     facts["hypervisor"] = ok(hypervisor.name or "none", hypervisor.source)
     if hypervisor.name:
@@ -68,6 +68,10 @@ def parse_cpuinfo(text: str) -> list[dict[str, str]]:
             record.pop("Serial", None)
             records.append(record)
     return records
+
+
+def _unless_null(text: str) -> list[int]:
+    return [] if text == "(null)" else parse_cpulist(text)  # what the kernel prints for a mask that it never made
 
 
 def _field(record: dict[str, str], *names: str) -> Fact:

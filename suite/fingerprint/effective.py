@@ -25,10 +25,7 @@ SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_KEY|REDIS|_URL
 def read_effective(case: str, process: int, at: str, timer_resolution_ns: float, timer_overhead_ns: float) -> Effective:
     """What is in force in the calling process. Imports torch (the worker has already); never raises for a missing file.
 
-    `mapped_libraries` holds file names under "openmp", "allocator" and "blas", and under "openmp_called" and
-    "allocator_called" the one that answers the calls. `threads` counts threads ("openmp_workers_bound" are those bound
-    to one CPU). `torch` holds torch's modes and, prefixed "openmp.", "jemalloc." and "memory.", what the run-time
-    libraries and the kernel report.
+    `threads` counts threads ("openmp_workers_bound" are those bound to one CPU); for the rest see `Effective`.
     """
     root = Path("/")
     maps = read_text(root, "/proc/self/maps").text or ""
@@ -44,7 +41,8 @@ def read_effective(case: str, process: int, at: str, timer_resolution_ns: float,
         memory_nodes=status.get("Mems_allowed_list", ""),
         threads=torch_facts.threads_in_force() | thread_counts(root) | _omp_num_threads(os.environ),
         environment=relevant_environment(os.environ),
-        torch=torch_facts.in_force() | options,
+        torch=torch_facts.in_force(),
+        runtime=options,
         timer_resolution_ns=timer_resolution_ns,
         timer_overhead_ns=timer_overhead_ns,
         peak_rss_bytes=_peak_rss(status),

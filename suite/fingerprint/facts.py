@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from suite.bundle.schema import Fact
-from suite.fingerprint.files import read_text
+from suite.fingerprint.files import read_text, without_home
 
 Facts = dict[str, Fact]
 
@@ -54,7 +54,7 @@ def call(source: str, reader: Callable[[], Any], missing: str = "not given") -> 
     except PermissionError:
         return Fact(value=None, source=source, status="denied", note="permission denied")
     except Exception as error:  # a fact must not stop a run
-        return absent(source, f"{type(error).__name__}: {error}")
+        return absent(source, without_home(f"{type(error).__name__}: {error}"))
     return absent(source, missing) if value is None else ok(value, source)
 
 

@@ -106,16 +106,24 @@ def choose(
     inside = _inside_container(environment)
     if inside is not None:
         return Choice(inside, starts_container=False)
-    builder = _Builder(root, run, announce, may_build)
     if requested == "native":
         return Choice(native("native was asked for"), starts_container=False)
+    site = _Site(root, run, announce, may_build)
     if requested == "auto":
-        return _choose_any(builder)
+        reasons = []
+        for name in CONTAINER_ENGINES:
+            found = site.engine(name, because=f"{name} answers")
+            if isinstance(found, Engine):
+                return Choice(found, starts_container=True)
+            reasons.append(found)
+        return Choice(native("; ".join(reasons)), starts_container=False)
     if requested not in CONTAINER_ENGINES:
-        raise UserError(f"unknown engine {requested!r}: use auto, native, docker or podman")
-    found = _probe(name, root, run, announce, because=f"{name} was asked for")
+        raise UserError(f"unknown engine {requested!r}: use auto, native, docker or podman.")
+    found = site.engine(requested, because=f"{requested} was asked for")
     if isinstance(found, str):
-        raise UserError(f"ENGINE={name} was asked for, but {found}; use ENGINE=auto or ENGINE=native, or repair it")
+        raise UserError(
+            f"ENGINE={requested} was asked for, but {found}; repair that, or use ENGINE=auto or ENGINE=native."
+        )
     return Choice(found, starts_container=True)
 
 
@@ -167,7 +175,7 @@ def run_flags(name: ContainerEngine, user: int, group: int) -> list[str]:
         "--cap-add=SYS_NICE",
         # Nothing may be downloaded during a measurement, and nothing of the network's work may disturb it.
         "--network=none",
-        # The default of 64 MiB is too small for shared-memory tensors and for OpenMP's and oneDNN's run-times.
+        # The default of 64 MiB is too small for tensors in shared memory.
         "--shm-size=1g",
         # Else SELinux hosts refuse the mounted folders; elsewhere it changes nothing.
         "--security-opt=label=disable",
@@ -180,70 +188,69 @@ def run_flags(name: ContainerEngine, user: int, group: int) -> list[str]:
     return flags
 
 
-def _choose_any(root: Path, run: Runner, announce: Callable[[str], None]) -> Choice:
-    """The first engine that works, else native with every reason."""
-    reasons = []
-    for name in CONTAINER_ENGINES:
-        found = _probe(name, root, run, announce, because=f"{name} answers")
-        if isinstance(found, Engine):
-            return Choice(found, starts_container=True)
-        reasons.append(found)
-    return Choice(native("; ".join(reasons)), starts_container=False)
+@dataclass(frozen=True)
+class _Site:
+    """The engines of this machine, each asked whether it is ready to run this source's image."""
 
+    root: Path
+    run: Runner
+    announce: Callable[[str], None]
+    may_build: bool
 
-def _probe(
-    name: ContainerEngine, root: Path, run: Runner, announce: Callable[[str], None], because: str
-) -> Engine | str:
-    """The engine, ready to run the image; or in a few words why not."""
-    answer = run([name, "info", "--format", _VERSION_FORMAT[name]], ANSWER_TIMEOUT_S, None)
-    version = answer.output.strip()
-    if answer.outcome == "missing":
-        return f"{name} is not installed"
-    if answer.outcome != "ok" or not version:
-        part = "its daemon does" if name == "docker" else "it does"
-        late = f" within {ANSWER_TIMEOUT_S:.0f} s" if answer.outcome == "timed out" else ""
-        return f"{name} is installed but {part} not answer{late}"
-    image = _image(name, root, run, announce)
-    if isinstance(image, str):
-        return f"{name} answers but {image}"
-    return Engine(
-        name=name,
-        containerised=True,
-        reason=f"{because}, and its image {image.how}",
-        version=version,
-        image=IMAGE,
-        image_digest=image.digest,
-        flags=run_flags(name, os.getuid(), os.getgid()),
-    )
+    def ask(self, *argv: str) -> Answer:
+        return self.run(argv, ANSWER_TIMEOUT_S, None)
 
+    def engine(self, name: ContainerEngine, because: str) -> Engine | str:
+        """The engine, ready to run the image; or in a clause why not."""
+        answer = self.ask(name, "info", "--format", _VERSION_FORMAT[name])
+        version = answer.output.strip()
+        if answer.outcome == "missing":
+            return f"{name} is not installed"
+        if answer.outcome != "ok" or not version:
+            part = "its daemon does" if name == "docker" else "it does"
+            late = f" within {ANSWER_TIMEOUT_S:.0f} s" if answer.outcome == "timed out" else ""
+            return f"{name} is installed but {part} not answer{late}"
+        image = self.image(name)
+        if isinstance(image, str):
+            return f"{name} answers but {image}"
+        return Engine(
+            name=name,
+            containerised=True,
+            reason=f"{because}, and {IMAGE} {image.how}",
+            version=version,
+            image=IMAGE,
+            image_digest=image.digest,
+            flags=run_flags(name, os.getuid(), os.getgid()),
+        )
 
-def _image(name: ContainerEngine, root: Path, run: Runner, announce: Callable[[str], None]) -> _Image | str:
-    """The image of this very source, built now if need be; or in a few words why there is none."""
-    recipe = str(root / "docker" / "image")
-    source = run([recipe, "--digest"], ANSWER_TIMEOUT_S, None).output.strip()
-    found, label = _inspect(name, run)
-    if not source:
-        return f"the image's recipe {recipe} cannot be run"
-    if found and label == source:
-        return _Image(found, f"{IMAGE} was built from this source")
-    log = root / f".image-{name}.log"
-    state = "is of another source" if found else "is not there yet"
-    announce(f"{IMAGE} {state}: building it with {name}, which takes minutes (progress: {log})")
-    built = run([recipe, name], BUILD_TIMEOUT_S, log)
-    found, label = _inspect(name, run)
-    if built.outcome != "ok" or not found:
-        why = f"within {BUILD_TIMEOUT_S / 60:.0f} minutes " if built.outcome == "timed out" else ""
-        return f"the image {IMAGE} could not be built {why}(log: {log})"
-    return _Image(found, f"{IMAGE} was built for this run")
+    def image(self, name: ContainerEngine) -> _Image | str:
+        """The image of this very source, built now if need be; or in a clause why there is none."""
+        recipe = str(self.root / "docker" / "image")
+        source = self.ask(recipe, "--digest").output.strip()
+        if not source:
+            return f"the image's recipe {recipe} cannot be run"
+        found, label = self.inspect(name)
+        if found and label == source:
+            return _Image(found, "was built from this source")
+        state = "is of another source" if found else "is not there yet"
+        if not self.may_build:
+            return f"the image {IMAGE} {state}"
+        log = self.root / f".image-{name}.log"
+        self.announce(f"{IMAGE} {state}: building it with {name}, which takes minutes (progress: {log})")
+        outcome = self.run((recipe, name), BUILD_TIMEOUT_S, log).outcome
+        found, label = self.inspect(name)
+        if outcome != "ok" or label != source:
+            late = f" within {BUILD_TIMEOUT_S / 60:.0f} minutes" if outcome == "timed out" else ""
+            return f"the image {IMAGE} could not be built{late} (log: {log})"
+        return _Image(found, "was built for this run")
 
-
-def _inspect(name: ContainerEngine, run: Runner) -> tuple[str, str]:
-    """Digest of the local image and the source it was built from; empty strings for what there is not."""
-    wanted = f'{{{{.Id}}}} {{{{index .Config.Labels "{_SOURCE_LABEL}"}}}}'
-    answer = run([name, "image", "inspect", "--format", wanted, IMAGE], ANSWER_TIMEOUT_S, None)
-    digest, _, label = (answer.output if answer.outcome == "ok" else "").strip().partition(" ")
-    # docker writes "sha256:" before the digest, podman does not.
-    return (digest if not digest or digest.startswith("sha256:") else f"sha256:{digest}"), label
+    def inspect(self, name: ContainerEngine) -> tuple[str, str]:
+        """Digest of the local image and the source it was built from; empty strings for what there is not."""
+        wanted = f'{{{{.Id}}}} {{{{index .Config.Labels "{_SOURCE_LABEL}"}}}}'
+        answer = self.ask(name, "image", "inspect", "--format", wanted, IMAGE)
+        digest, _, label = (answer.output if answer.outcome == "ok" else "").strip().partition(" ")
+        # docker writes "sha256:" before the digest, podman does not.
+        return (digest if not digest or digest.startswith("sha256:") else f"sha256:{digest}"), label
 
 
 def _inside_container(environment: Mapping[str, str]) -> Engine | None:

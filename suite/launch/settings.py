@@ -17,7 +17,7 @@ Seen = tuple[str | None, Status, str, str]
 
 MAPS = "/proc/self/maps of the worker"
 ENVIRONMENT = "environment of the worker"
-# (option, requested, read back): jemalloc 5.3.0 takes a threshold below its large size classes as "off", seen by mallctl.
+# (option, requested, read back) of what jemalloc 5.3.0 takes as "off"; seen with mallctl, where the default is 8 MiB.
 OVERSIZE_OFF = ("oversize_threshold", "1", "0")
 OVERSIZE_NOTE = "oversize_threshold:1 is below jemalloc's size classes and reads back as 0: off"
 
@@ -104,7 +104,7 @@ def _openmp(request: Requested, effective: Effective) -> Seen:
 
 def _blocktime(request: Requested, effective: Effective) -> Seen:
     seen = _openmp(request, effective)
-    read = effective.torch.get("openmp.kmp_blocktime_ms")
+    read = effective.runtime.get("openmp.kmp_blocktime_ms")
     if seen[1] != "in force" or read is None:
         return seen
     status: Status = "in force" if read == request.value else "not in force"
@@ -131,7 +131,7 @@ def _malloc_conf(request: Requested, effective: Effective) -> Seen:
     running = [called] if called is not None else mapped
     if not any(name.startswith("libjemalloc") for name in running):
         return None, "not in force", MAPS, f"the allocator is {', '.join(running) or 'the C library'}, not jemalloc"
-    read = {key: effective.torch.get(f"jemalloc.{key}") for key, _ in _pairs(request.value)}
+    read = {key: effective.runtime.get(f"jemalloc.{key}") for key, _ in _pairs(request.value)}
     if not any(read.values()):
         return _environment(request, effective)
     value = ",".join(f"{key}:{found}" for key, found in read.items() if found is not None)
@@ -172,7 +172,7 @@ def _affinity(request: Requested, effective: Effective) -> Seen:
 
 def _memory_nodes(request: Requested, effective: Effective) -> Seen:
     """numactl -m sets the memory policy and leaves Mems_allowed_list as it is, so the policy is the better proof."""
-    policy = effective.torch.get("memory.policy")
+    policy = effective.runtime.get("memory.policy")
     if policy is not None:
         bound = policy in (f"bind:{request.value}", f"bind=static:{request.value}")
         status: Status = "in force" if bound else "not in force"

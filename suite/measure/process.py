@@ -111,13 +111,14 @@ class Measurement:
             with no_garbage_collection():
                 warm = warm_up(
                     call,
+                    minimum_ns=procedure.block_duration_ns,
                     budget_ns=procedure.warmup_budget_ns,
                     sample_minimum_ns=procedure.sample_minimum_ns,
                     iterations=self.case.warmup_iterations,
                 )
             warmups[label] = warm
             slot = Slot(block=number, pair=0, position=number, arm=label)
-            self.bundle.block(self._block(slot, "warmup", started, warm.calls_per_iteration, warm.iterations_ns))
+            self.bundle.block(self._block(slot, "warmup", started, warm.warmup_calls, warm.iterations_ns))
             self.bundle.event(
                 schema.ArmWarm(
                     at=now(),

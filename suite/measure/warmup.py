@@ -17,10 +17,14 @@ MINIMUM_SAMPLES = 6
 
 @dataclass(frozen=True)
 class Warmup:
-    """What the warm-up of one arm showed; `iterations_ns` are all its samples, `typical_ns` the time of one call at its end."""
+    """What the warm-up of one arm showed: its samples (of `warmup_calls` calls each), and what measuring should start from.
+
+    `typical_ns` is the time of one call at the end of the warm-up.
+    """
 
     settled: bool
     iterations_ns: list[int]
+    warmup_calls: int
     calls_per_iteration: int
     typical_ns: float
     duration_ns: int
@@ -33,16 +37,21 @@ def calls_for(single_ns: float, sample_minimum_ns: int) -> int:
 
 def halves_agree(samples: list[int]) -> bool:
     """Whether the last half of the samples has settled: its own two halves have medians within `AGREEMENT` of each other."""
-    last = samples[len(samples) // 2 :]
+    last = _last_half(samples)
     if len(last) < 4:
         return False
     first, second = statistics.median(last[: len(last) // 2]), statistics.median(last[len(last) // 2 :])
     return abs(first - second) <= AGREEMENT * min(first, second)
 
 
+def _last_half(samples: list[int]) -> list[int]:
+    return samples[len(samples) // 2 :]
+
+
 def warm_up(
     call: Call,
     *,
+    minimum_ns: int,
     budget_ns: int,
     sample_minimum_ns: int,
     iterations: int | None = None,
@@ -50,21 +59,24 @@ def warm_up(
 ) -> Warmup:
     """Warm `call` up and learn how long it takes.
 
-    Ends when `halves_agree`, or after `budget_ns`; with `iterations` it makes exactly that many single calls instead (a published
-    procedure asks for a fixed number).
+    Ends when `halves_agree` after at least `minimum_ns`, or after `budget_ns`; with `iterations` it makes exactly that many
+    single calls instead (a published procedure asks for a fixed number).
+
+    `calls_per_iteration` of the result is what `sample_minimum_ns` asks of the settled call, which may be more than the cold
+    call needed.
     """
     start = now()
     if iterations is not None:
         samples = time_iterations(call, iterations, 1)
-        typical = statistics.median(samples[len(samples) // 2 :])
-        return Warmup(halves_agree(samples), samples, 1, typical, now() - start)
-    probe = time_iterations(call, 3, 1)
-    calls = calls_for(min(probe), sample_minimum_ns)
-    samples = probe if calls == 1 else []
+        return Warmup(halves_agree(samples), samples, 1, 1, statistics.median(_last_half(samples)), now() - start)
+    calls = calls_for(min(time_iterations(call, 3, 1)), sample_minimum_ns)
+    samples = []
     while True:
         samples += time_iterations(call, max(1, len(samples) // 4), calls)
-        settled = len(samples) >= MINIMUM_SAMPLES and halves_agree(samples)
-        if settled or (now() - start >= budget_ns and len(samples) >= MINIMUM_SAMPLES):
+        elapsed = now() - start
+        enough = len(samples) >= MINIMUM_SAMPLES
+        settled = enough and elapsed >= minimum_ns and halves_agree(samples)
+        if settled or (enough and elapsed >= budget_ns):
             break
-    typical = statistics.median(samples[len(samples) // 2 :]) / calls
-    return Warmup(settled, samples, calls, typical, now() - start)
+    typical = statistics.median(_last_half(samples)) / calls
+    return Warmup(settled, samples, calls, calls_for(typical, sample_minimum_ns), typical, now() - start)

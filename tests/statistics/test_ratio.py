@@ -1,0 +1,118 @@
+"""The ratio, its interval and the verdict, on plain numbers with answers from hand or from published tables."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.statistics.ratio import Ratio, block_time, log_time, ratio, t_interval, t_quantile, typical_time
+from suite.statistics.verdict import noise_floor, verdict
+
+
+@pytest.mark.parametrize(("degrees", "quantile"), [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042)])
+def test_t_quantiles_are_those_of_the_nist_table(degrees: int, quantile: float) -> None:
+    assert t_quantile(degrees, 0.95) == pytest.approx(quantile, abs=5e-4)
+
+
+def test_t_interval_of_a_hand_computed_sample() -> None:
+    # mean 4, s = 2, n = 3: half width 4.303 * 2 / sqrt(3) = 4.968
+    found = t_interval([2.0, 4.0, 6.0])
+    assert (found.low, found.high) == (pytest.approx(4 - 4.968, abs=1e-3), pytest.approx(4 + 4.968, abs=1e-3))
+
+
+def test_a_block_is_the_median_of_its_iterations_per_call() -> None:
+    assert block_time([900, 100, 200], 2) == 100
+
+
+@pytest.mark.parametrize(("iterations", "calls"), [([], 1), ([0, 5], 1), ([5], 0)])
+def test_a_block_that_cannot_be_a_time_is_refused(iterations: list[int], calls: int) -> None:
+    with pytest.raises(ValueError):
+        block_time(iterations, calls)
+
+
+def test_ratio_is_the_geometric_mean_of_the_processes_ratios() -> None:
+    found = ratio({0: [200.0], 1: [400.0], 2: [800.0]}, {0: [100.0], 1: [100.0], 2: [100.0]})
+    assert isinstance(found, Ratio)
+    assert found.estimate == pytest.approx(4.0)
+    assert found.per_process == pytest.approx((2.0, 4.0, 8.0))
+
+
+def test_interval_is_student_t_on_the_log_scale() -> None:
+    found = ratio({0: [200.0], 1: [400.0], 2: [800.0]}, {0: [100.0], 1: [100.0], 2: [100.0]})
+    assert isinstance(found, Ratio) and found.interval is not None
+    half = 4.302653 * math.log(2) / math.sqrt(3)  # logs are ln 2, 2 ln 2, 3 ln 2: s = ln 2
+    assert found.interval.low == pytest.approx(4 * math.exp(-half), rel=1e-5)
+    assert found.interval.high == pytest.approx(4 * math.exp(half), rel=1e-5)
+
+
+def test_a_linear_drift_of_the_log_time_cancels_in_mirrored_blocks() -> None:
+    drift = [1.0, 1.1, 1.21, 1.331]  # A B B A
+    found = ratio({0: [200 * drift[0], 200 * drift[3]]}, {0: [100 * drift[1], 100 * drift[2]]})
+    assert isinstance(found, Ratio)
+    assert found.estimate == pytest.approx(2.0)
+
+
+def test_many_blocks_in_one_process_are_one_replicate() -> None:
+    found = ratio({0: [2.0] * 500, 1: [2.0] * 500}, {0: [1.0] * 500, 1: [1.0] * 500})
+    assert isinstance(found, Ratio)
+    assert found.interval is None
+    assert "2 processes" in found.reason
+
+
+def test_only_processes_that_measured_both_arms_count() -> None:
+    found = ratio({0: [200.0], 1: [200.0], 2: [999.0]}, {0: [100.0], 1: [100.0], 2: []})
+    assert isinstance(found, Ratio)
+    assert len(found.per_process) == 2
+    assert ratio({0: [1.0]}, {1: [1.0]}) == "no process measured both arms"
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e9), st.floats(1, 1e9)), min_size=1, max_size=8))
+def test_typical_times_divide_to_the_ratio(pairs: list[tuple[float, float]]) -> None:
+    baseline = {number: [pair[0]] for number, pair in enumerate(pairs)}
+    arm = {number: [pair[1]] for number, pair in enumerate(pairs)}
+    found = ratio(baseline, arm)
+    assert isinstance(found, Ratio)
+    assert typical_time(baseline) / typical_time(arm) == pytest.approx(found.estimate, rel=1e-9)
+
+
+def test_log_time_is_the_mean_of_logs() -> None:
+    assert log_time([1.0, math.e**2]) == pytest.approx(1.0)
+
+
+def _ratio(*values: float) -> Ratio:
+    found = ratio(dict(enumerate([value] for value in values)), {number: [1.0] for number in range(len(values))})
+    assert isinstance(found, Ratio)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "delta", "word"),
+    [
+        ((2.0, 2.01, 1.99), 0.02, "faster"),
+        ((0.5, 0.501, 0.499), 0.02, "slower"),
+        ((1.001, 0.999, 1.0), 0.02, "equivalent"),
+        ((1.0, 1.2, 1.4), 0.02, "inconclusive"),
+        ((1.015, 1.016, 1.014), 0.02, "equivalent"),
+        ((1.019, 1.021, 1.023), 0.02, "inconclusive"),
+    ],
+)
+def test_verdict_follows_the_whole_interval(values: tuple[float, ...], delta: float, word: str) -> None:
+    assert verdict(_ratio(*values), delta).word == word
+
+
+def test_no_verdict_below_three_processes() -> None:
+    found = verdict(_ratio(3.0, 3.0), 0.01)
+    assert found.word is None
+    assert "at least 3" in found.reason
+
+
+def test_noise_floor_is_never_below_one_percent() -> None:
+    assert noise_floor(_ratio(1.0001, 1.0, 0.9999)) == 0.01
+    assert noise_floor("no noise arm") == 0.01
+
+
+def test_noise_floor_is_the_farthest_edge_in_either_direction() -> None:
+    again = _ratio(0.9, 0.9, 0.9)
+    assert noise_floor(again) == pytest.approx(1 / 0.9 - 1)
+    assert noise_floor(_ratio(1.2, 1.0)) == pytest.approx(0.2)

@@ -1,0 +1,189 @@
+"""Real runs with real workers: measured, killed, continued, refused. Small cases, so that the whole file takes about a minute."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from suite.bundle import reader, schema
+from suite.measure.schedule import slots
+
+SUITE = [sys.executable, "-m", "suite"]
+CASE = "matmul_add/8-fp32"
+
+
+def suite(*arguments: str, environment: dict[str, str] | None = None, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run the command line to its end."""
+    env = {**os.environ, **(environment or {})}
+    return subprocess.run([*SUITE, *arguments], capture_output=True, text=True, timeout=timeout, env=env, check=False)
+
+
+def run_arguments(output: Path, *more: str) -> list[str]:
+    """A run of one tiny case, eager alone, natively."""
+    return ["run", "--preset", "smoke", "--cases", CASE, "--arms", "eager", "--engine", "native", "--output", str(output), *more]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """A finished run with a compiled arm, which most tests look at."""
+    output = tmp_path_factory.mktemp("results")
+    done = suite("run", "--preset", "smoke", "--cases", "pointwise_chain/64x64-fp32", "--engine", "native", "--output", str(output))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done, reader.runs(output)[0]
+
+
+def test_a_run_ends_with_the_two_paths(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    done, bundle = finished
+    assert done.stdout.splitlines()[-2:] == [str(bundle / "report.html"), str(bundle / "report.pdf")]
+    assert (bundle / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_runs_files_match_their_checksums(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    check = subprocess.run(["sha256sum", "--strict", "--quiet", "-c", "SHA256SUMS"], cwd=finished[1], capture_output=True, text=True, check=False)
+    assert check.returncode == 0, check.stdout
+
+
+def test_the_compiled_chain_is_one_kernel_and_no_elementwise_row(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    profiles = reader.load(finished[1]).profiles
+    compiled = [row.name for row in profiles["pointwise_chain/64x64-fp32", "inductor"].cycles[-1].rows]
+    eager = {row.name: row.calls for row in profiles["pointwise_chain/64x64-fp32", "eager"].cycles[-1].rows}
+    assert sum("cpp_fused" in name for name in compiled) == 1
+    assert not {"aten::add", "aten::mul"} & set(compiled)
+    assert (eager["aten::add"], eager["aten::mul"]) == (9, 3)  # three steps of three additions and one product
+
+
+def test_generated_code_and_trace_are_kept(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    import gzip
+
+    directory = finished[1] / "cases" / "pointwise_chain" / "64x64-fp32" / "inductor"
+    assert "cpp_fused" in (directory / "code" / "output_code_0.py").read_text()
+    assert json.loads(gzip.decompress((directory / "trace.json.gz").read_bytes()))["traceEvents"]
+
+
+def test_compilation_is_cold_once_and_then_from_the_cache(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    ready = [e for e in reader.load(finished[1]).events if isinstance(e, schema.ArmReady) and (e.arm, e.role) == ("inductor", "measure")]
+    assert [(e.process, e.cache) for e in ready] == [(0, "cold"), (1, "warm")]
+    assert all(e.compile_ns is not None and 0 < e.compile_ns <= e.first_call_ns for e in ready)
+
+
+def test_the_accuracy_of_the_compiled_arm_was_checked(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    assert reader.load(finished[1]).accuracies["pointwise_chain/64x64-fp32", "inductor"].passed
+
+
+def test_the_workers_effective_libraries_are_recorded(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    effective = next(e for e in reader.load(finished[1]).events if isinstance(e, schema.Effective))
+    assert effective.mapped_libraries["openmp"] and effective.threads["torch_intra_op"] >= 1
+
+
+def test_a_smoke_run_is_never_publishable(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    run = reader.read_run(finished[1])
+    assert run.status == "complete" and not run.publishable
+    assert "the preset smoke is never publishable" in run.reasons
+
+
+def test_the_compiler_cache_is_gone_when_the_run_is_complete(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    from suite.machine import cache_root
+
+    assert not (cache_root() / finished[1].name).exists()
+
+
+def test_a_complete_run_is_not_continued(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    done = suite("run", "--resume", finished[1].name, "--output", str(finished[1].parent))
+    assert done.returncode == 2 and "is complete" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_killed_orchestrator_loses_no_block_and_measures_none_twice(tmp_path: Path) -> None:
+    process = subprocess.Popen([*SUITE, *run_arguments(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    bundle = _wait_for_blocks(tmp_path, 3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(1)
+    before = measured(bundle)
+    assert before and not any(count > 1 for count in before.values())
+    lines = (bundle / "samples.jsonl").read_bytes()
+    time.sleep(1)
+    assert (bundle / "samples.jsonl").read_bytes() == lines, "the orphaned worker went on measuring"
+
+    done = suite("run", "--resume", bundle.name, "--output", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    loaded = reader.load(bundle)
+    after = measured(bundle)
+    assert (bundle / "samples.jsonl").read_bytes().startswith(lines)
+    assert set(after.values()) == {1} and set(before) <= set(after)
+    plans = {e.process: e for e in loaded.events if isinstance(e, schema.Planned)}
+    assert set(after) == {(process, slot.block) for process, plan in plans.items() for slot in slots(plan.order, plan.pairs, process)}
+    assert loaded.run.status == "complete" and len(loaded.run.stretches) == 2
+
+
+def test_ctrl_c_closes_the_bundle_and_says_how_to_continue(tmp_path: Path) -> None:
+    process = subprocess.Popen([*SUITE, *run_arguments(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    bundle = _wait_for_blocks(tmp_path, 1)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert f"RUN={bundle.name}" in stderr and "Traceback" not in stderr
+    assert reader.read_run(bundle).status == "interrupted"
+    assert (bundle / "SHA256SUMS").exists()
+
+
+def test_without_a_compiler_eager_still_runs(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("numactl", "taskset", "git", "openssl"):
+        if found := shutil.which(name):
+            (tools / name).symlink_to(found)
+    environment = {"PATH": str(tools)}
+    arguments = ["run", "--preset", "smoke", "--cases", CASE, "--engine", "native", "--output", str(tmp_path / "results")]
+    done = suite(*arguments, environment=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    loaded = reader.load(reader.runs(tmp_path / "results")[0])
+    assert {e.reason for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.arm == "inductor"} >= {"no C++ compiler"}
+    assert any(block.arm == "eager" for block in loaded.blocks)
+    assert "not run: no C++ compiler" in (loaded.path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--preset", "quik"], "did you mean 'quick'"),
+        (["run", "--cases", "matmul-add"], "did you mean 'matmul_add'"),
+        (["run", "--arms", "inducto"], "did you mean 'inductor'"),
+        (["run", "--resume", "nothing"], "not a bundle"),
+        (["run", "--engine", "lxc"], "engine"),
+        (["run", "--output", "/proc/nowhere", "--engine", "native"], "cannot be written"),
+        (["run", "--model-dir", "/nowhere", "--engine", "native"], "no such folder"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    if "--output" not in arguments:
+        arguments = [*arguments, "--output", str(tmp_path)]
+    done = suite(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr and "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def _wait_for_blocks(output: Path, count: int) -> Path:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for bundle in reader.runs(output):
+            if len(measured(bundle)) >= count:
+                return bundle
+        time.sleep(0.02)
+    raise AssertionError("no block was measured in two minutes")
+
+
+def measured(bundle: Path) -> Counter[tuple[int, int]]:
+    """How often each (process, block) stands in samples.jsonl, read without the reader that is under test."""
+    path = bundle / "samples.jsonl"
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    rows = [json.loads(line) for line in lines]
+    return Counter((row["process"], row["block"]) for row in rows if row["phase"] == "measure")
