@@ -138,7 +138,9 @@ def _case(bundle: Loaded, case: schema.Case) -> CaseResult:
         candidates=tuple(result(arm) for arm in arms if arm.role == "candidate"),
         noise_floor=floor,
         ended=tuple(e for e in bundle.events if isinstance(e, schema.ProcessEnded) and e.case == case.name),
-        unsettled=tuple(e for e in bundle.events if isinstance(e, schema.ArmWarm) and e.case == case.name and not e.settled),
+        unsettled=tuple(
+            e for e in bundle.events if isinstance(e, schema.ArmWarm) and e.case == case.name and not e.settled
+        ),
     )
 
 
@@ -150,7 +152,9 @@ def _times(blocks: Iterable[schema.Block]) -> BlockTimes:
 
 
 def _compilation(events: Iterable[schema.AnyEvent], case: str, label: str) -> Compilation:
-    ready = [e for e in events if isinstance(e, schema.ArmReady) and (e.case, e.arm, e.role) == (case, label, "measure")]
+    ready = [
+        e for e in events if isinstance(e, schema.ArmReady) and (e.case, e.arm, e.role) == (case, label, "measure")
+    ]
     first = [e for e in ready if e.process == 0 and e.incarnation == 0]
     later = sorted(e.compile_ns for e in ready if e.compile_ns is not None and (e.process, e.incarnation) != (0, 0))
     middle = len(later) // 2
@@ -169,6 +173,10 @@ def _why_not(bundle: Loaded, case: str, label: str) -> str:
         if isinstance(event, schema.ArmNotRun) and (event.case, event.arm) == (case, label):
             return event.reason
     for event in bundle.events:
-        if isinstance(event, schema.ProcessEnded) and (event.case, event.role) == (case, "measure") and event.outcome != "ok":
+        if (
+            isinstance(event, schema.ProcessEnded)
+            and (event.case, event.role) == (case, "measure")
+            and event.outcome != "ok"
+        ):
             return f"{event.outcome.replace('_', ' ')}: {event.message}"
     return "not measured yet" if bundle.run.status != "complete" else "no sample"

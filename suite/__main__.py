@@ -13,7 +13,12 @@ import typer
 from suite.bundle.errors import BundleError
 from suite.errors import UserError
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Measure eager against torch.compile.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Measure eager against torch.compile.",
+)
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -29,12 +34,19 @@ def refuse(error: Exception) -> NoReturn:
 def run(
     preset: Annotated[str, typer.Option(help="smoke, quick, standard or paper.")] = "quick",
     output: Annotated[Path, typer.Option(help="Directory in which the run's own directory is made.")] = Path("results"),
-    cases: Annotated[str, typer.Option(help="Cases instead of the preset's, separated by commas: matmul_add or matmul_add/1024-bf16.")] = "",
+    cases: Annotated[
+        str,
+        typer.Option(help="Cases instead of the preset's, separated by commas: matmul_add or matmul_add/1024-bf16."),
+    ] = "",
     arms: Annotated[str, typer.Option(help="Arms beside eager, separated by commas.")] = "",
     engine: Annotated[str, typer.Option(help="auto, native, docker or podman.")] = "auto",
     resume: Annotated[str, typer.Option(help="Continue this run (its id, or its directory).")] = "",
-    model_dir: Annotated[str, typer.Option(envvar="MODEL_DIR", help="Folder with MobileBERT's config.json and weights.")] = "",
-    model_revision: Annotated[str, typer.Option(envvar="MODEL_REVISION", help="Commit of the published weights, from the local cache.")] = "",
+    model_dir: Annotated[
+        str, typer.Option(envvar="MODEL_DIR", help="Folder with MobileBERT's config.json and weights.")
+    ] = "",
+    model_revision: Annotated[
+        str, typer.Option(envvar="MODEL_REVISION", help="Commit of the published weights, from the local cache.")
+    ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the two paths at the end, nothing else.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines.")] = False,
 ) -> None:
@@ -50,14 +62,21 @@ def run(
     except (UserError, BundleError) as error:
         refuse(error)
     except session.Interrupted as interrupted:
-        print(f"speedproof: interrupted; every finished block is kept. Continue with: make bench-cpu RUN={interrupted.run_id}", file=sys.stderr)
+        print(
+            f"speedproof: interrupted; every finished block is kept. Continue with: make bench-cpu RUN={interrupted.run_id}",
+            file=sys.stderr,
+        )
         raise SystemExit(INTERRUPTED) from None
     if isinstance(done, int):
         raise SystemExit(done)
     # Imports point one way, from reports to suite, so the report is asked for as its own program. In a container the outer command
     # prints the paths, which are others on its side.
     inside = "SPEEDPROOF_ENGINE" in os.environ
-    render = subprocess.run([sys.executable, "-m", "reports", "render", str(done)], stdout=subprocess.DEVNULL if inside else None, check=False)
+    render = subprocess.run(
+        [sys.executable, "-m", "reports", "render", str(done)],
+        stdout=subprocess.DEVNULL if inside else None,
+        check=False,
+    )
     raise SystemExit(render.returncode)
 
 

@@ -46,7 +46,13 @@ def own_copy(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function with a code object of its own."""
     if not isinstance(function, types.FunctionType):
         raise TypeError(f"a case's call must be a plain function, not {type(function).__name__}")
-    copy = types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy = types.FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -31,7 +32,7 @@ class Display:
     flags: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self._units: list[Unit] = []
+        self._units: Sequence[Unit] = ()
         self._done_s = 0.0
         self._current: Unit | None = None
         self._began = 0.0
@@ -40,10 +41,12 @@ class Display:
     def __enter__(self) -> Display:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Nothing to put away."""
 
-    def plan(self, units: list[Unit]) -> None:
+    def plan(self, units: Sequence[Unit]) -> None:
         """The units still to be run, whenever the plan or its estimates change."""
         self._units = units
 
@@ -123,7 +126,13 @@ class JsonLines(Display):
 
     def ended(self, unit: Unit, end: Ended) -> None:
         super().ended(unit, end)
-        self._emit("ended", unit=unit.title, outcome=end.outcome, message=end.message, duration_s=round(end.duration_ns / 1e9, 3))
+        self._emit(
+            "ended",
+            unit=unit.title,
+            outcome=end.outcome,
+            message=end.message,
+            duration_s=round(end.duration_ns / 1e9, 3),
+        )
 
     def say(self, message: str) -> None:
         self._emit("note", message=message)
@@ -152,7 +161,9 @@ class Live(Display):
         self._task = self._bar.add_task("starting", total=1.0, left="")
         self._phase = ""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bar.stop()
 
     def progress(self, report: Progress) -> None:
@@ -175,7 +186,12 @@ class Live(Display):
         super().ended(unit, end)
         good = end.outcome == "ok"
         result = f"{duration(end.duration_ns / 1e9)}" if good else f"{end.outcome.replace('_', ' ')}: {end.message}"
-        self._console.print(f"{'✓' if good else '✗'} {unit.title}  {result}", markup=False, highlight=False, style=None if good else "red")
+        self._console.print(
+            f"{'✓' if good else '✗'} {unit.title}  {result}",
+            markup=False,
+            highlight=False,
+            style=None if good else "red",
+        )
 
     def say(self, message: str) -> None:
         self._console.print(message, markup=False, highlight=False)

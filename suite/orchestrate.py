@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import psutil
@@ -29,7 +28,7 @@ from suite.fingerprint.files import without_home
 from suite.machine import Machine
 from suite.measure.schedule import slots
 from suite.plan import arms_of
-from suite.protocol import Assignment, Progress, Role
+from suite.protocol import Assignment, Role
 from suite.supervise import Ended, Limits, Supervisor
 
 TELEMETRY_INTERVAL_S = 5.0
@@ -81,7 +80,13 @@ class Orchestrator:
                 unit = units.pop(0)
                 self.display.plan(units)
                 if self._failures.get(unit.case.name, 0) >= FAILURES_PER_CASE:
-                    self.bundle.event(schema.Noted(at=now(), case=unit.case.name, message=f"{unit.title} was left out after {FAILURES_PER_CASE} failures"))
+                    self.bundle.event(
+                        schema.Noted(
+                            at=now(),
+                            case=unit.case.name,
+                            message=f"{unit.title} was left out after {FAILURES_PER_CASE} failures",
+                        )
+                    )
                     self.display.say(f"{unit.title} left out after {FAILURES_PER_CASE} failures of this case")
                     continue
                 self._run_unit(unit, units)
@@ -97,8 +102,16 @@ class Orchestrator:
 
     def _remaining(self) -> list[Unit]:
         loaded = reader.load(self.bundle.path)
-        done = {(e.case, e.role, e.process) for e in loaded.events if isinstance(e, schema.ProcessEnded) and e.outcome == "ok"}
-        units = [Unit(case, "measure", process, self._prior(case)) for process in range(self.run.procedure.processes) for case in self.run.cases]
+        done = {
+            (e.case, e.role, e.process)
+            for e in loaded.events
+            if isinstance(e, schema.ProcessEnded) and e.outcome == "ok"
+        }
+        units = [
+            Unit(case, "measure", process, self._prior(case))
+            for process in range(self.run.procedure.processes)
+            for case in self.run.cases
+        ]
         units += [Unit(case, "profile", 0, self._prior(case)) for case in self.run.cases]
         return [unit for unit in units if unit.key not in done]
 
@@ -107,7 +120,11 @@ class Orchestrator:
 
     def _assignment(self, unit: Unit, loaded: reader.Loaded) -> Assignment:
         """What the unit's next incarnation has to do, given what earlier ones have left in the bundle."""
-        events = [e for e in loaded.events if getattr(e, "case", None) == unit.case.name and getattr(e, "process", None) == unit.process]
+        events = [
+            e
+            for e in loaded.events
+            if getattr(e, "case", None) == unit.case.name and getattr(e, "process", None) == unit.process
+        ]
         arms = arms_of(self.run, unit.case)
         checked = {arm for case, arm in loaded.accuracies if case == unit.case.name}
         measured = (unit.case.name, unit.process, "measure")
@@ -124,7 +141,9 @@ class Orchestrator:
             parent=os.getpid(),
             check_accuracy=any(arm.name not in checked for arm in arms if arm.role == "candidate"),
             plan=next((e for e in events if isinstance(e, schema.Planned)), None) if unit.role == "measure" else None,
-            done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured] if unit.role == "measure" else [],
+            done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured]
+            if unit.role == "measure"
+            else [],
             not_run=self.machine.not_run,
         )
 
@@ -149,7 +168,9 @@ class Orchestrator:
         try:
             end = self._supervise(unit, assignment)
         except KeyboardInterrupt:
-            self._record_end(unit, assignment.incarnation, Ended("interrupted", "stopped by the user", None, None, 0, None))
+            self._record_end(
+                unit, assignment.incarnation, Ended("interrupted", "stopped by the user", None, None, 0, None)
+            )
             raise
         self._take_telemetry("after", unit)
         self._record_end(unit, assignment.incarnation, end)
@@ -192,7 +213,9 @@ class Orchestrator:
         def encode(descriptor: int) -> bytes:
             return msgspec.json.encode(msgspec.structs.replace(assignment, progress_descriptor=descriptor))
 
-        limits = Limits(self.run.procedure.process_timeout_s, self.run.procedure.memory_ceiling_bytes or memory_ceiling())
+        limits = Limits(
+            self.run.procedure.process_timeout_s, self.run.procedure.memory_ceiling_bytes or memory_ceiling()
+        )
         supervisor = Supervisor(command, {**os.environ, **own}, log, limits, self.display.progress, tick)
         return supervisor.run(encode, started)
 

@@ -49,7 +49,9 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         UserError: for an unknown preset, case or arm (naming the nearest), or weights that are not there.
     """
     if request.preset not in PRESETS:
-        raise UserError(f"unknown preset '{request.preset}'{nearest(request.preset, PRESETS)}; the presets are {', '.join(PRESETS)}.")
+        raise UserError(
+            f"unknown preset '{request.preset}'{nearest(request.preset, PRESETS)}; the presets are {', '.join(PRESETS)}."
+        )
     _, procedure = PRESETS[request.preset]
     return schema.Run(
         schema_version=schema.SCHEMA_VERSION,
@@ -77,7 +79,9 @@ def plan_cases(request: Request) -> list[schema.Case]:
         found = workload(name)
         variants = (variant,) if variant else found.variants.get(request.preset, ())
         if not variants:
-            raise UserError(f"case '{name}' has nothing in the preset '{request.preset}'; name a variant, as {name}/{found.grammar}.")
+            raise UserError(
+                f"case '{name}' has nothing in the preset '{request.preset}'; name a variant, as {name}/{found.grammar}."
+            )
         for each in variants:
             chosen.setdefault(f"{name}/{each}", found.describe(each, context))
     return list(chosen.values())
@@ -94,7 +98,11 @@ def plan_arms(text: str) -> list[schema.Arm]:
             raise UserError(f"unknown arm '{name}'{nearest(name, ARMS)}; the arms are {', '.join(ARMS)}.")
     if BASELINE in named:
         named.remove(BASELINE)
-    roles: list[tuple[str, schema.ArmRole]] = [(BASELINE, "baseline"), (BASELINE, "noise"), *((name, "candidate") for name in named)]  # type: ignore[list-item]
+    roles: list[tuple[str, schema.ArmRole]] = [
+        (BASELINE, "baseline"),
+        (BASELINE, "noise"),
+        *((name, "candidate") for name in named),
+    ]
     arms: list[schema.Arm] = []
     for name, role in roles:
         count = sum(arm.name == name for arm in arms) + 1
@@ -127,14 +135,18 @@ def source() -> schema.Source:
         return schema.Source(version=suite.__version__, revision=revision, dirty=False)
     root = Path(__file__).resolve().parent.parent
     revision, status = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--untracked-files=no")
-    return schema.Source(version=suite.__version__, revision=revision or None, dirty=None if status is None else bool(status))
+    return schema.Source(
+        version=suite.__version__, revision=revision or None, dirty=None if status is None else bool(status)
+    )
 
 
 def _git(root: Path, *arguments: str) -> str | None:
     if not (root / ".git").exists():
         return None
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, timeout=10, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -8,7 +8,9 @@ MILLISECOND = 1_000_000
 SECOND = 1_000 * MILLISECOND
 
 
-def _procedure(processes: int, pairs: tuple[int, int], budget_s: float, *, timeout_s: int, block_ms: int = 100) -> Procedure:
+def _procedure(
+    processes: int, pairs: tuple[int, int], budget_s: float, *, timeout_s: int, block_ms: int = 100
+) -> Procedure:
     return Procedure(
         processes=processes,
         block_duration_ns=block_ms * MILLISECOND,
@@ -24,9 +26,18 @@ def _procedure(processes: int, pairs: tuple[int, int], budget_s: float, *, timeo
 
 
 PRESETS: dict[str, tuple[str, Procedure]] = {
-    "smoke": ("tiny shapes to see that everything works; never publishable", _procedure(2, (1, 2), 1.0, timeout_s=300, block_ms=20)),
-    "quick": ("the default: a report about this machine in about ten minutes", _procedure(3, (2, 6), 12.0, timeout_s=900)),
-    "standard": ("more shapes, dtypes and processes: what a publication should rest on", _procedure(5, (3, 10), 30.0, timeout_s=1800)),
+    "smoke": (
+        "tiny shapes to see that everything works; never publishable",
+        _procedure(2, (1, 2), 1.0, timeout_s=300, block_ms=20),
+    ),
+    "quick": (
+        "the default: a report about this machine in about ten minutes",
+        _procedure(3, (2, 6), 12.0, timeout_s=900),
+    ),
+    "standard": (
+        "more shapes, dtypes and processes: what a publication should rest on",
+        _procedure(5, (3, 10), 30.0, timeout_s=1800),
+    ),
     "paper": ("the two walkthroughs' own parameters", _procedure(3, (5, 5), 120.0, timeout_s=7200)),
 }
 """Name -> (what it is for, the procedure)."""

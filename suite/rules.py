@@ -24,7 +24,8 @@ def enough_processes(bundle: Loaded) -> Iterator[str]:
         ended = {
             event.process
             for event in bundle.events
-            if isinstance(event, schema.ProcessEnded) and (event.case, event.role, event.outcome) == (case.name, "measure", "ok")
+            if isinstance(event, schema.ProcessEnded)
+            and (event.case, event.role, event.outcome) == (case.name, "measure", "ok")
         }
         if len(ended) < MINIMUM_PROCESSES:
             yield f"{case.name}: {len(ended)} processes ended well, {MINIMUM_PROCESSES} are needed"

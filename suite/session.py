@@ -69,7 +69,8 @@ def _engine_wanted(planned: schema.Run, options: Options) -> str:
     """
     if options.engine not in ("auto", planned.engine.name):
         raise UserError(
-            f"{planned.run_id} was started with ENGINE={planned.engine.name} and cannot be continued with ENGINE={options.engine}; leave ENGINE out."
+            f"{planned.run_id} was started with ENGINE={planned.engine.name} and cannot be continued with ENGINE={options.engine}; "
+            "leave ENGINE out."
         )
     return planned.engine.name
 
@@ -77,7 +78,12 @@ def _engine_wanted(planned: schema.Run, options: Options) -> str:
 def _in_container(engine: schema.Engine, request: Request, options: Options, screen: Display) -> int:
     """Hand the whole run over to the image, and print where its report lies on this side."""
     before = set(reader.runs(options.output))
-    words = {"--preset": request.preset, "--cases": request.cases, "--arms": request.arms, "--resume": Path(options.resume).name}
+    words = {
+        "--preset": request.preset,
+        "--cases": request.cases,
+        "--arms": request.arms,
+        "--resume": Path(options.resume).name,
+    }
     arguments = ["bench", *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]
     try:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -128,7 +134,10 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
             else:
                 bundle.document(FINGERPRINT, machine.fingerprint(None))
             bundle.event(
-                schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s")
+                schema.Noted(
+                    at=now(),
+                    message=f"{'continued' if resumed else 'started'}; the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s",
+                )
             )
             _announce(planned, machine, path, screen)
             Orchestrator(bundle, planned, machine, screen).lead()
@@ -146,12 +155,16 @@ def _same_machine(path: Path, machine: Machine) -> None:
     for subject, name in (("cpu", "model"), ("torch", "version"), ("memory", "total_bytes")):
         old, new = before.get(subject, {}).get(name), machine.facts.get(subject, {}).get(name)
         if old and new and old.value != new.value:
-            raise UserError(f"{path} was measured where {subject} {name} is {old.value}, here it is {new.value}; continue it there, or start a new run.")
+            raise UserError(
+                f"{path} was measured where {subject} {name} is {old.value}, here it is {new.value}; continue it there, or start a new run."
+            )
 
 
 def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
     where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
-    screen.say(f"preset {planned.preset}: {len(planned.cases)} cases, {planned.procedure.processes} processes each, {where}; into {path}")
+    screen.say(
+        f"preset {planned.preset}: {len(planned.cases)} cases, {planned.procedure.processes} processes each, {where}; into {path}"
+    )
     if not planned.engine.containerised:
         screen.say(f"not containerised: {planned.engine.reason}")
     for note in machine.launch.notes:
@@ -173,8 +186,8 @@ def doctor(engine: str) -> None:
     for requested in machine.launch.requested:
         print(f"setting     {requested.name}={requested.value} ({requested.origin})")
     compiler = next(iter(machine.not_run.values()), "")
-    print(f"compiled    {'no: ' + compiler if compiler else f'yes, a trivial kernel took {duration(machine.toolchain_ns / 1e9)}'}")
+    print(
+        f"compiled    {'no: ' + compiler if compiler else f'yes, a trivial kernel took {duration(machine.toolchain_ns / 1e9)}'}"
+    )
     for note in machine.launch.notes:
         print(f"note        {note}")
-
-

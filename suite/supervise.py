@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,7 +132,10 @@ class Supervisor:
                     return "timed_out", f"stopped after its time limit of {self._limits.timeout_s:g} s"
                 ceiling = self._limits.memory_bytes
                 if ceiling is not None and resident is not None and resident > ceiling:
-                    return "memory_ceiling", f"stopped at {resident / 2**30:.2f} GiB: the ceiling is {ceiling / 2**30:.2f} GiB"
+                    return (
+                        "memory_ceiling",
+                        f"stopped at {resident / 2**30:.2f} GiB: the ceiling is {ceiling / 2**30:.2f} GiB",
+                    )
             while open_pipe and selector.select(0):
                 open_pipe = self._read(read)
         return None
@@ -214,10 +218,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     for number, patience in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, None)):
         if process.poll() is not None and number == signal.SIGTERM:
             continue
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
         try:
             process.wait(patience)
         except subprocess.TimeoutExpired:

@@ -69,10 +69,14 @@ def _number(fields: list[str]) -> float | None:
 
 def _frequency(root: Path) -> float | None:
     """Mean current clock over CPUs in MHz, by the kernel's governor, else as the hypervisor tells it."""
-    scaling = [_number(_text(path).split()) for path in root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq")]
+    scaling = [
+        _number(_text(path).split()) for path in root.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq")
+    ]
     values = [value / 1000 for value in scaling if value]
     if not values:
-        lines = (line.partition(":") for line in _text(root / "proc/cpuinfo").splitlines() if line.startswith("cpu MHz"))
+        lines = (
+            line.partition(":") for line in _text(root / "proc/cpuinfo").splitlines() if line.startswith("cpu MHz")
+        )
         values = [value for _, _, text in lines if (value := _number(text.split()))]
     return round(sum(values) / len(values), 1) if values else None
 

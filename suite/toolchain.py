@@ -32,7 +32,11 @@ def probe() -> Toolchain:
             torch.compile(lambda tensor: tensor * 2 + 1)(torch.ones(64))
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        missing = "InvalidCxxCompiler" in text or "No working C++ compiler" in text or "g++" in text and "No such file" in text
+        missing = (
+            "InvalidCxxCompiler" in text
+            or "No working C++ compiler" in text
+            or ("g++" in text and "No such file" in text)
+        )
         reason = "no C++ compiler" if missing else text.strip().partition("\n")[0]
     return Toolchain(reason=reason, duration_ns=time.perf_counter_ns() - start)
 

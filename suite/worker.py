@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -57,8 +58,10 @@ def main() -> int:
         return 1
     except Exception as error:
         traceback.print_exc()
-        kind = "out_of_memory" if out_of_memory(error) else "failed"
-        report.failure(Failure(kind=kind, message=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"))
+        kind: Literal["out_of_memory", "failed"] = "out_of_memory" if out_of_memory(error) else "failed"
+        report.failure(
+            Failure(kind=kind, message=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
+        )
         return 1
     return 0
 

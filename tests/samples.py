@@ -77,13 +77,25 @@ def write(
         for process in range(max(len(times) for times in arms.values())):
             for slot in slots(list(arms), pairs, process):
                 if process < len(arms[slot.arm]):
-                    bundle.block(block(name, slot.arm, process, slot.block, arms[slot.arm][process], pair=slot.pair, position=slot.position))
+                    bundle.block(
+                        block(
+                            name,
+                            slot.arm,
+                            process,
+                            slot.block,
+                            arms[slot.arm][process],
+                            pair=slot.pair,
+                            position=slot.position,
+                        )
+                    )
             bundle.event(ended(name, process))
     manifest.write(directory)
     return directory
 
 
-def block(case_name: str, arm: str, process: int, number: int, time_ns: float, *, pair: int = 0, position: int = 0) -> schema.Block:
+def block(
+    case_name: str, arm: str, process: int, number: int, time_ns: float, *, pair: int = 0, position: int = 0
+) -> schema.Block:
     """A measured block of five iterations around `time_ns`, whose median is `time_ns`."""
     return schema.Block(
         case=case_name,

@@ -23,7 +23,7 @@ def test_only_plain_functions_are_taken() -> None:
 
 
 def test_freezing_is_in_force_while_compiling_and_gone_afterwards() -> None:
-    import torch._inductor.config as config
+    from torch._inductor import config
 
     assert not config.freezing and not config.cpp.enable_kernel_profile
     with compiling(ARMS["inductor-freezing"], kernel_profile=True):
@@ -32,7 +32,7 @@ def test_freezing_is_in_force_while_compiling_and_gone_afterwards() -> None:
 
 
 def test_a_timed_arm_is_compiled_without_kernel_records() -> None:
-    import torch._inductor.config as config
+    from torch._inductor import config
 
     with compiling(ARMS["inductor"]):
         assert not config.cpp.enable_kernel_profile

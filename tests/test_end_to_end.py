@@ -1,4 +1,4 @@
-"""Real runs with real workers: measured, killed, continued, refused. Small cases, so that the whole file takes about a minute."""
+"""Real runs with real workers: measured, killed, continued, refused; small cases."""
 
 import json
 import os
@@ -19,7 +19,9 @@ SUITE = [sys.executable, "-m", "suite"]
 CASE = "matmul_add/8-fp32"
 
 
-def suite(*arguments: str, environment: dict[str, str] | None = None, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def suite(
+    *arguments: str, environment: dict[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
     """Run the command line to its end."""
     env = {**os.environ, **(environment or {})}
     return subprocess.run([*SUITE, *arguments], capture_output=True, text=True, timeout=timeout, env=env, check=False)
@@ -27,14 +29,37 @@ def suite(*arguments: str, environment: dict[str, str] | None = None, timeout: f
 
 def run_arguments(output: Path, *more: str) -> list[str]:
     """A run of one tiny case, eager alone, natively."""
-    return ["run", "--preset", "smoke", "--cases", CASE, "--arms", "eager", "--engine", "native", "--output", str(output), *more]
+    return [
+        "run",
+        "--preset",
+        "smoke",
+        "--cases",
+        CASE,
+        "--arms",
+        "eager",
+        "--engine",
+        "native",
+        "--output",
+        str(output),
+        *more,
+    ]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """A finished run with a compiled arm, which most tests look at."""
     output = tmp_path_factory.mktemp("results")
-    done = suite("run", "--preset", "smoke", "--cases", "pointwise_chain/64x64-fp32", "--engine", "native", "--output", str(output))
+    done = suite(
+        "run",
+        "--preset",
+        "smoke",
+        "--cases",
+        "pointwise_chain/64x64-fp32",
+        "--engine",
+        "native",
+        "--output",
+        str(output),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done, reader.runs(output)[0]
 
@@ -46,11 +71,19 @@ def test_a_run_ends_with_the_two_paths(finished: tuple[subprocess.CompletedProce
 
 
 def test_a_runs_files_match_their_checksums(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    check = subprocess.run(["sha256sum", "--strict", "--quiet", "-c", "SHA256SUMS"], cwd=finished[1], capture_output=True, text=True, check=False)
+    check = subprocess.run(
+        ["sha256sum", "--strict", "--quiet", "-c", "SHA256SUMS"],
+        cwd=finished[1],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert check.returncode == 0, check.stdout
 
 
-def test_the_compiled_chain_is_one_kernel_and_no_elementwise_row(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_the_compiled_chain_is_one_kernel_and_no_elementwise_row(
+    finished: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
     profiles = reader.load(finished[1]).profiles
     compiled = [row.name for row in profiles["pointwise_chain/64x64-fp32", "inductor"].cycles[-1].rows]
     eager = {row.name: row.calls for row in profiles["pointwise_chain/64x64-fp32", "eager"].cycles[-1].rows}
@@ -67,8 +100,14 @@ def test_generated_code_and_trace_are_kept(finished: tuple[subprocess.CompletedP
     assert json.loads(gzip.decompress((directory / "trace.json.gz").read_bytes()))["traceEvents"]
 
 
-def test_compilation_is_cold_once_and_then_from_the_cache(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    ready = [e for e in reader.load(finished[1]).events if isinstance(e, schema.ArmReady) and (e.arm, e.role) == ("inductor", "measure")]
+def test_compilation_is_cold_once_and_then_from_the_cache(
+    finished: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
+    ready = [
+        e
+        for e in reader.load(finished[1]).events
+        if isinstance(e, schema.ArmReady) and (e.arm, e.role) == ("inductor", "measure")
+    ]
     assert [(e.process, e.cache) for e in ready] == [(0, "cold"), (1, "warm")]
     assert all(e.compile_ns is not None and 0 < e.compile_ns <= e.first_call_ns for e in ready)
 
@@ -88,7 +127,9 @@ def test_a_smoke_run_is_never_publishable(finished: tuple[subprocess.CompletedPr
     assert "the preset smoke is never publishable" in run.reasons
 
 
-def test_the_compiler_cache_is_gone_when_the_run_is_complete(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+def test_the_compiler_cache_is_gone_when_the_run_is_complete(
+    finished: tuple[subprocess.CompletedProcess[str], Path],
+) -> None:
     from suite.machine import cache_root
 
     assert not (cache_root() / finished[1].name).exists()
@@ -118,12 +159,16 @@ def test_a_killed_orchestrator_loses_no_block_and_measures_none_twice(tmp_path: 
     assert (bundle / "samples.jsonl").read_bytes().startswith(lines)
     assert set(after.values()) == {1} and set(before) <= set(after)
     plans = {e.process: e for e in loaded.events if isinstance(e, schema.Planned)}
-    assert set(after) == {(process, slot.block) for process, plan in plans.items() for slot in slots(plan.order, plan.pairs, process)}
+    assert set(after) == {
+        (process, slot.block) for process, plan in plans.items() for slot in slots(plan.order, plan.pairs, process)
+    }
     assert loaded.run.status == "complete" and len(loaded.run.stretches) == 2
 
 
 def test_ctrl_c_closes_the_bundle_and_says_how_to_continue(tmp_path: Path) -> None:
-    process = subprocess.Popen([*SUITE, *run_arguments(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*SUITE, *run_arguments(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     bundle = _wait_for_blocks(tmp_path, 1)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
@@ -140,11 +185,23 @@ def test_without_a_compiler_eager_still_runs(tmp_path: Path) -> None:
         if found := shutil.which(name):
             (tools / name).symlink_to(found)
     environment = {"PATH": str(tools)}
-    arguments = ["run", "--preset", "smoke", "--cases", CASE, "--engine", "native", "--output", str(tmp_path / "results")]
+    arguments = [
+        "run",
+        "--preset",
+        "smoke",
+        "--cases",
+        CASE,
+        "--engine",
+        "native",
+        "--output",
+        str(tmp_path / "results"),
+    ]
     done = suite(*arguments, environment=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     loaded = reader.load(reader.runs(tmp_path / "results")[0])
-    assert {e.reason for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.arm == "inductor"} >= {"no C++ compiler"}
+    assert {e.reason for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.arm == "inductor"} >= {
+        "no C++ compiler"
+    }
     assert any(block.arm == "eager" for block in loaded.blocks)
     assert "not run: no C++ compiler" in (loaded.path / "report.html").read_text()
 

@@ -34,7 +34,11 @@ def test_cases_are_taken_as_workloads_or_variants_in_the_users_order_and_none_tw
 
 
 def test_an_arm_named_twice_is_an_arm_against_itself() -> None:
-    assert [(arm.label, arm.role) for arm in plan_arms("eager,eager")] == [("eager", "baseline"), ("eager#2", "noise"), ("eager#3", "candidate")]
+    assert [(arm.label, arm.role) for arm in plan_arms("eager,eager")] == [
+        ("eager", "baseline"),
+        ("eager#2", "noise"),
+        ("eager#3", "candidate"),
+    ]
 
 
 def test_the_baseline_is_there_even_when_not_named() -> None:

@@ -52,7 +52,9 @@ def test_reports_made_just_before_the_end_are_not_lost(tmp_path: Path) -> None:
     assert len(found.reports) == 1000
 
 
-@pytest.mark.parametrize(("number", "outcome"), [(signal.SIGSEGV, "crashed"), (signal.SIGABRT, "crashed"), (signal.SIGKILL, "killed")])
+@pytest.mark.parametrize(
+    ("number", "outcome"), [(signal.SIGSEGV, "crashed"), (signal.SIGABRT, "crashed"), (signal.SIGKILL, "killed")]
+)
 def test_a_signal_is_named(tmp_path: Path, number: signal.Signals, outcome: str) -> None:
     found = Outcome(tmp_path, f"os.kill(os.getpid(), {int(number)}); time.sleep(10)")
     assert found.ended.outcome == outcome
@@ -95,14 +97,20 @@ def test_a_worker_that_hangs_is_stopped_with_its_children(tmp_path: Path) -> Non
 
 
 def test_a_worker_that_eats_memory_is_stopped_at_the_ceiling(tmp_path: Path) -> None:
-    found = Outcome(tmp_path, "x = bytearray(400 * 2**20); x[::4096] = b'x' * len(x[::4096]); time.sleep(30)", memory_bytes=200 * 2**20)
+    found = Outcome(
+        tmp_path,
+        "x = bytearray(400 * 2**20); x[::4096] = b'x' * len(x[::4096]); time.sleep(30)",
+        memory_bytes=200 * 2**20,
+    )
     assert found.ended.outcome == "memory_ceiling"
     assert found.ended.peak_rss_bytes is not None and found.ended.peak_rss_bytes > 200 * 2**20
 
 
 def test_a_worker_that_does_not_listen_is_no_error_of_ours(tmp_path: Path) -> None:
     (tmp_path / "deaf.py").write_text("import sys; sys.exit(3)")
-    supervisor = Supervisor([sys.executable, str(tmp_path / "deaf.py")], dict(os.environ), tmp_path / "log", Limits(30, None), print, print)
+    supervisor = Supervisor(
+        [sys.executable, str(tmp_path / "deaf.py")], dict(os.environ), tmp_path / "log", Limits(30, None), print, print
+    )
     assert supervisor.run(lambda _descriptor: b"x" * 2**20).exit_code == 3
 
 

@@ -16,11 +16,17 @@ from reports.results import ArmResult, CaseResult, Results
 
 INK, MUTED, GRID, BAND = "#1b2330", "#6b7585", "#e3e7ee", "#eef1f6"
 ARM_COLOURS = ("#5b6675", "#a3acb9", "#0f766e", "#b45309", "#6d28d9", "#be123c", "#1d4ed8")
-VERDICT_COLOURS = {"faster": "#0f766e", "slower": "#be123c", "equivalent": "#5b6675", "inconclusive": "#b45309", None: "#8b95a5"}
+VERDICT_COLOURS = {
+    "faster": "#0f766e",
+    "slower": "#be123c",
+    "equivalent": "#5b6675",
+    "inconclusive": "#b45309",
+    None: "#8b95a5",
+}
 POINTS = 300
 """Iterations drawn per arm at most, taken evenly over the run: enough for the shape, small enough for a page."""
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "speedproof",
     "font.family": ["DejaVu Sans", "sans-serif"],
@@ -44,17 +50,25 @@ def colour(position: int) -> str:
 
 def _svg(figure: Figure, title: str) -> str:
     stream = io.StringIO()
-    figure.savefig(stream, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None, "Title": title, "Creator": None})
+    figure.savefig(
+        stream,
+        format="svg",
+        bbox_inches="tight",
+        pad_inches=0.04,
+        metadata={"Date": None, "Title": title, "Creator": None},
+    )
     text = stream.getvalue()
     text = text[text.index("<svg") :]
     # Fixed sizes in points make the picture overflow narrow screens; the viewBox is enough.
-    return re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1), count=1)
+    return re.sub(
+        r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1), count=1
+    )
 
 
 def ratios(results: Results) -> str:
     """Every comparison as a dot with its interval on a log axis, its processes as small dots, the noise floor as a band."""
     rows = results.comparisons
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+    with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(7.4, 0.9 + 0.42 * max(1, len(rows))))
         axes = figure.subplots()
         values = [1.0]
@@ -79,7 +93,9 @@ def ratios(results: Results) -> str:
         axes.grid(axis="x", color=GRID, linewidth=0.6)
         axes.set_axisbelow(True)
         axes.tick_params(length=0)
-        axes.set_xlabel("times as fast as eager (log scale); band: noise floor; bar: 95 % interval; small dots: processes")
+        axes.set_xlabel(
+            "times as fast as eager (log scale); band: noise floor; bar: 95 % interval; small dots: processes"
+        )
         return _svg(figure, "Speedup of every arm over eager")
 
 
@@ -87,7 +103,9 @@ def _draw_ratio(axes: Any, position: int, arm: ArmResult) -> list[float]:
     assert arm.ratio is not None
     shade = VERDICT_COLOURS[arm.verdict.word if arm.verdict else None]
     values = [arm.ratio.estimate, *arm.ratio.per_process]
-    axes.scatter(arm.ratio.per_process, [position + 0.26] * len(arm.ratio.per_process), s=7, color=shade, alpha=0.55, linewidth=0)
+    axes.scatter(
+        arm.ratio.per_process, [position + 0.26] * len(arm.ratio.per_process), s=7, color=shade, alpha=0.55, linewidth=0
+    )
     edge = arm.ratio.estimate
     if arm.ratio.interval is not None:
         low, high = arm.ratio.interval.low, arm.ratio.interval.high
@@ -95,7 +113,16 @@ def _draw_ratio(axes: Any, position: int, arm: ArmResult) -> list[float]:
         values += [low, high]
         edge = high
     axes.scatter([arm.ratio.estimate], [position], s=30, color=shade, zorder=3, linewidth=0)
-    axes.annotate(f"{arm.ratio.estimate:.2f}×", (edge, position), xytext=(6, 0), textcoords="offset points", va="center", fontsize=8.5, color=shade, weight="bold")
+    axes.annotate(
+        f"{arm.ratio.estimate:.2f}×",
+        (edge, position),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8.5,
+        color=shade,
+        weight="bold",
+    )
     return values
 
 
@@ -115,14 +142,16 @@ def nice_ratios(low: float, high: float) -> list[float]:
 def distribution(case: CaseResult) -> str:
     """Left: single iterations of every arm; right: block times over the run, joined within each process."""
     arms = [(number, arm) for number, arm in enumerate(case.arms) if arm.blocks]
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]
+    with matplotlib.rc_context({**_STYLE, "font.size": 7.5}):
         figure = Figure(figsize=(7.4, 0.95 + 0.36 * max(2, len(arms))))
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
         scale, unit = time_unit(case.baseline.typical_ns or 1.0)
         start = min((block.started_at_ns for _, arm in arms for block in arm.blocks), default=0)
         everything: list[float] = []
         for row, (number, arm) in enumerate(arms):
-            samples = [sample / block.calls_per_iteration / scale for block in arm.blocks for sample in block.iterations_ns]
+            samples = [
+                sample / block.calls_per_iteration / scale for block in arm.blocks for sample in block.iterations_ns
+            ]
             everything += samples
             shown = thinned(samples, POINTS)
             heights = [row + 0.3 * (_halton(index) - 0.5) * 2 for index in range(len(shown))]
@@ -150,7 +179,9 @@ def distribution(case: CaseResult) -> str:
 def _draw_blocks(axes: Any, arm: ArmResult, number: int, scale: float, start: int) -> None:
     for process, times in arm.times.items():
         minutes = [(block.started_at_ns - start) / 60e9 for block in arm.blocks if block.process == process]
-        axes.plot(minutes, [value / scale for value in times], color=colour(number), linewidth=0.8, marker="o", markersize=2.2)
+        axes.plot(
+            minutes, [value / scale for value in times], color=colour(number), linewidth=0.8, marker="o", markersize=2.2
+        )
 
 
 def thinned(samples: Sequence[float], most: int) -> list[float]:
@@ -163,7 +194,7 @@ def thinned(samples: Sequence[float], most: int) -> list[float]:
 
 
 def _upper_limit(samples: Sequence[float]) -> float:
-    """The axis ends a little above the 99th percentile, so that one preempted iteration does not squeeze the rest; the label counts what is beyond."""
+    """A little above the 99th percentile: one preempted iteration must not squeeze the rest. The label counts what is beyond."""
     if not samples:
         return 1.0
     ordered = sorted(samples)

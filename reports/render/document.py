@@ -25,7 +25,11 @@ TEMPLATES = Path(__file__).parent / "templates"
 def environment() -> jinja2.Environment:
     """Jinja with escaping on and undefined names refused: a misspelt field must not become an empty cell."""
     env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     env.globals.update(numbers=numbers, view=view)
     return env
@@ -35,19 +39,20 @@ def context(bundle: Loaded) -> dict[str, Any]:
     """Everything that the templates name."""
     found = results(bundle)
     checked, integrity = view.integrity(manifest.check(bundle.path, ignore=(HTML, PDF)))
-    machine = view.machine_line(bundle)
     return {
         "bundle": bundle,
         "run": bundle.run,
         "results": found,
-        "machine": machine,
-        "sentence": view.verdict_sentence(found, machine),
+        "machine": view.machine_line(bundle),
+        "sentence": view.verdict_sentence(found),
         "rows": view.result_rows(found),
         "intact": checked,
         "integrity": integrity,
         "overview": Markup(charts.ratios(found)) if found.comparisons else "",
         # Charts are our own SVG; every text in them was escaped by matplotlib.
-        "distributions": {case.case.name: Markup(charts.distribution(case)) for case in found.cases if case.baseline.blocks},
+        "distributions": {
+            case.case.name: Markup(charts.distribution(case)) for case in found.cases if case.baseline.blocks
+        },
         "profiles": {
             case.case.name: [
                 view.profile_table(bundle.profiles[case.case.name, arm])

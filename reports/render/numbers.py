@@ -43,11 +43,9 @@ def ratio(value: Ratio | None) -> str:
 
 
 def interval(value: Ratio | None) -> str:
-    """The interval of a ratio as "1.79 to 1.89", in the digits of its estimate; or the reason why there is none."""
-    if value is None:
+    """The interval of a ratio as "1.79 to 1.89", in the digits of its estimate."""
+    if value is None or value.interval is None:
         return NO_NUMBER
-    if value.interval is None:
-        return f"no interval ({value.reason})"
     places = _places(value)
     low, high = f"{value.interval.low:.{places}f}", f"{value.interval.high:.{places}f}"
     if low == high:

@@ -41,23 +41,24 @@ def machine_line(bundle: Loaded) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def verdict_sentence(found: Results, machine: str) -> str:
+def verdict_sentence(found: Results) -> str:
     """The report in a sentence: the headline comparison, in words that its interval allows."""
     if found.headline is None:
         return "Nothing was compared in this run."
     case, arm = found.headline.case, found.headline.arm
-    what = f"{case.case.title}"
+    what = case.case.title
     who = arm_in_words(arm.arm)
     if arm.ratio is None:
         return f"{what}: there is no ratio of {who} to eager ({arm.reason})."
     if arm.verdict is None or arm.verdict.word is None:
-        return f"{what}: {who} ran at {numbers.ratio(arm.ratio)} the speed of eager, without an interval and so without a verdict ({arm.ratio.reason})."
-    rate = numbers.ratio(arm.ratio)
+        rate = numbers.ratio(arm.ratio)
+        return f"{what}: {who} ran at {rate} the speed of eager, without an interval and so without a verdict ({arm.ratio.reason})."
+    rate, floor = numbers.ratio(arm.ratio), numbers.percent(case.noise_floor)
     return {
         "faster": f"{what}: {who} is {rate} as fast as eager on this machine.",
         "slower": f"{what}: {who} is slower than eager on this machine, at {rate} its speed.",
-        "equivalent": f"{what}: {who} and eager are equally fast on this machine, within the noise floor of {numbers.percent(case.noise_floor)}.",
-        "inconclusive": f"{what}: this run cannot tell {who} from eager; the interval reaches across the noise floor.",
+        "equivalent": f"{what}: {who} and eager are equally fast on this machine, within {floor}.",
+        "inconclusive": f"{what}: this run cannot tell {who} from eager; {arm.verdict.reason}.",
     }[arm.verdict.word]
 
 
@@ -77,15 +78,15 @@ class ResultRow:
 
     case: str
     arm: str
-    time: str
-    ratio: str
-    interval: str
-    word: str
-    cold: str
-    warm: str
-    accuracy: str
-    note: str
-    first: bool
+    time: str = numbers.NO_NUMBER
+    ratio: str = numbers.NO_NUMBER
+    interval: str = numbers.NO_NUMBER
+    word: str = ""
+    cold: str = numbers.NO_NUMBER
+    warm: str = numbers.NO_NUMBER
+    accuracy: str = numbers.NO_NUMBER
+    note: str = ""
+    first: bool = False
 
 
 def result_rows(found: Results) -> list[ResultRow]:
@@ -95,7 +96,7 @@ def result_rows(found: Results) -> list[ResultRow]:
         for number, arm in enumerate((case.baseline, *case.candidates)):
             rows.append(_result_row(case, arm, first=number == 0))
         for name, reason in case.case.not_applicable.items():
-            rows.append(ResultRow(case.case.name, name, *[numbers.NO_NUMBER] * 3, "", *[numbers.NO_NUMBER] * 3, f"does not apply: {reason}", False))
+            rows.append(ResultRow(case.case.name, name, note=f"does not apply: {reason}"))
     return rows
 
 
@@ -104,6 +105,8 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
     compilation = arm.compilation
     word = (arm.verdict.word or "no verdict") if arm.verdict else ""
     note = f"not run: {arm.reason}" if arm.reason else ""
+    if arm.verdict and arm.verdict.word is None:
+        note = f"no interval and no verdict from {arm.verdict.reason}"
     return ResultRow(
         case=case.case.name,
         arm=arm.arm.label,
@@ -112,7 +115,8 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
         interval=f"noise floor {numbers.percent(case.noise_floor)}" if is_baseline else numbers.interval(arm.ratio),
         word=word,
         cold=numbers.time(compilation.cold_ns),
-        warm=numbers.time(compilation.warm_ns) + (" *" if compilation.bypassed and compilation.warm_ns is not None else ""),
+        warm=numbers.time(compilation.warm_ns)
+        + (" *" if compilation.bypassed and compilation.warm_ns is not None else ""),
         accuracy=_accuracy(arm) if not is_baseline else numbers.NO_NUMBER,
         note=note,
         first=first,
@@ -148,7 +152,12 @@ def profile_table(profile: schema.Profile) -> ProfileTable:
         steps=steps,
         total=numbers.time(total / steps),
         rows=[
-            (row.name, numbers.count(row.calls / steps), numbers.time(row.self_cpu_ns / steps), numbers.percent(row.self_cpu_ns / total))
+            (
+                row.name,
+                numbers.count(row.calls / steps),
+                numbers.time(row.self_cpu_ns / steps),
+                numbers.percent(row.self_cpu_ns / total),
+            )
             for row in shown
         ],
         left_out=len(cycle.rows) - len(shown),
@@ -165,11 +174,23 @@ def parity(bundle: Loaded) -> list[tuple[str, str]]:
         ("order", "mirrored and rotated blocks (ABBA), so that drift and position cancel"),
     ]
     if effective:
-        names = {"float32_matmul_precision": "float32 matmul precision", "grad_enabled": "gradients recorded", "version": "PyTorch"}
+        names = {
+            "float32_matmul_precision": "float32 matmul precision",
+            "grad_enabled": "gradients recorded",
+            "version": "PyTorch",
+        }
         rows += [(names.get(name, name.replace("_", " ")), value) for name, value in sorted(effective.torch.items())]
-        rows.append(("threads", ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(effective.threads.items()))))
         rows.append(
-            ("timer", f"resolution {numbers.time(effective.timer_resolution_ns)}, one reading costs {numbers.time(effective.timer_overhead_ns)}")
+            (
+                "threads",
+                ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(effective.threads.items())),
+            )
+        )
+        rows.append(
+            (
+                "timer",
+                f"resolution {numbers.time(effective.timer_resolution_ns)}, one reading costs {numbers.time(effective.timer_overhead_ns)}",
+            )
         )
     return rows
 
@@ -219,7 +240,14 @@ def _shares(readings: Sequence[schema.Telemetry]) -> tuple[float | None, float |
     if len(readings) < 2:
         return None, None
     first, last = readings[0], readings[-1]
-    if None in (first.steal_ticks, first.busy_ticks, first.idle_ticks, last.steal_ticks, last.busy_ticks, last.idle_ticks):
+    if None in (
+        first.steal_ticks,
+        first.busy_ticks,
+        first.idle_ticks,
+        last.steal_ticks,
+        last.busy_ticks,
+        last.idle_ticks,
+    ):
         return None, None
     steal = last.steal_ticks - first.steal_ticks  # type: ignore[operator]
     busy = last.busy_ticks - first.busy_ticks  # type: ignore[operator]
@@ -263,7 +291,10 @@ def integrity(check: Check) -> tuple[bool, str]:
 
 def stretches(bundle: Loaded) -> str:
     """When the run took place."""
-    spans = [f"{span.started_at[:16].replace('T', ' ')} to {(span.ended_at or 'interrupted')[:16].replace('T', ' ')}" for span in bundle.run.stretches]
+    spans = [
+        f"{span.started_at[:16].replace('T', ' ')} to {(span.ended_at or 'interrupted')[:16].replace('T', ' ')}"
+        for span in bundle.run.stretches
+    ]
     return "; continued ".join(spans) + " UTC"
 
 
@@ -272,7 +303,10 @@ def unsettled(case: CaseResult) -> list[str]:
     labels: dict[str, int] = {}
     for event in case.unsettled:
         labels[event.arm] = labels.get(event.arm, 0) + 1
-    return [f"{label} had not settled at the end of its warm-up in {count} process{'es' if count > 1 else ''}" for label, count in labels.items()]
+    return [
+        f"{label} had not settled at the end of its warm-up in {count} process{'es' if count > 1 else ''}"
+        for label, count in labels.items()
+    ]
 
 
 def unique_notes(notes: Iterable[str]) -> list[str]:

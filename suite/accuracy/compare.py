@@ -56,10 +56,20 @@ def compare(case: str, arm: str, dtype: str, outputs: Any, baseline: Any, refere
         errors.append(error)
         if complaint:
             complaints.append(complaint)
-    return Accuracy(case=case, arm=arm, passed=not complaints, rule=rule, tolerance=tolerance, outputs=errors, message="; ".join(complaints))
+    return Accuracy(
+        case=case,
+        arm=arm,
+        passed=not complaints,
+        rule=rule,
+        tolerance=tolerance,
+        outputs=errors,
+        message="; ".join(complaints),
+    )
 
 
-def _one(name: str, value: torch.Tensor, baseline: torch.Tensor, exact: torch.Tensor, tolerance: float) -> tuple[str, OutputError]:
+def _one(
+    name: str, value: torch.Tensor, baseline: torch.Tensor, exact: torch.Tensor, tolerance: float
+) -> tuple[str, OutputError]:
     shape, dtype = list(value.shape), str(value.dtype).removeprefix("torch.")
     if value.shape != baseline.shape or value.dtype != baseline.dtype:
         complaint = f"{name} is {dtype}{shape} where the baseline has {str(baseline.dtype).removeprefix('torch.')}{list(baseline.shape)}"
@@ -80,7 +90,10 @@ def _one(name: str, value: torch.Tensor, baseline: torch.Tensor, exact: torch.Te
     )
     allowed = max(tolerance, BASELINE_MULTIPLE * error.baseline_root_mean_square_error)
     if error.root_mean_square_error > allowed:
-        return f"{name} is off by {error.root_mean_square_error:.3g} of the reference's root mean square ({allowed:.3g} allowed)", error
+        return (
+            f"{name} is off by {error.root_mean_square_error:.3g} of the reference's root mean square ({allowed:.3g} allowed)",
+            error,
+        )
     return "", error
 
 

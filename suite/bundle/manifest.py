@@ -31,7 +31,9 @@ def digest(path: Path) -> str:
 def files(bundle: Path) -> list[str]:
     """Every file that belongs into the manifest: all but the manifest itself and files being written beside."""
     found = (path.relative_to(bundle) for path in bundle.rglob("*") if path.is_file() and not path.is_symlink())
-    return sorted(str(path) for path in found if str(path) != NAME and not (path.name.startswith(".") and path.suffix == ".part"))
+    return sorted(
+        str(path) for path in found if str(path) != NAME and not (path.name.startswith(".") and path.suffix == ".part")
+    )
 
 
 def write(bundle: Path) -> None:
@@ -64,7 +66,9 @@ def read(bundle: Path) -> dict[str, str]:
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         value, separator, name = line.partition("  ")
         if not separator or len(value) != hashlib.sha256().digest_size * 2:
-            raise BundleError(f"{path}:{number}: not a line of sha256sum ('{line[:40]}'); restore the file from where the run was made.")
+            raise BundleError(
+                f"{path}:{number}: not a line of sha256sum ('{line[:40]}'); restore the file from where the run was made."
+            )
         entries[name] = value
     return entries
 
@@ -73,7 +77,8 @@ def check(bundle: Path, ignore: tuple[str, ...] = ()) -> Check:
     """Compare the files with the manifest, leaving out the names in `ignore`."""
     listed = {name: value for name, value in read(bundle).items() if name not in ignore}
     present = [name for name in files(bundle) if name not in ignore]
-    matching, changed = [], []
+    matching: list[str] = []
+    changed: list[str] = []
     for name in present:
         if name in listed:
             (matching if digest(bundle / name) == listed[name] else changed).append(name)

@@ -64,7 +64,9 @@ def read_document(path: Path, struct: type[T], *, versioned: bool = False) -> T:
             check_version(path, msgspec.json.decode(content, type=_Versioned).schema_version)
         return msgspec.json.decode(content, type=struct)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BundleError(f"{path}: damaged or not of this format ({error}); restore the file from where the run was made.") from error
+        raise BundleError(
+            f"{path}: damaged or not of this format ({error}); restore the file from where the run was made."
+        ) from error
 
 
 def check_version(path: Path, version: str) -> None:
@@ -74,8 +76,10 @@ def check_version(path: Path, version: str) -> None:
         BundleError: when the major version is not the one this reader knows.
     """
     known = schema.SCHEMA_VERSION.split(".")[0]
-    if version.split(".")[0] != known:
-        raise BundleError(f"{path}: schema {version} is not one this version reads (it reads {known}.x); use the Speedproof that wrote it or a newer one.")
+    if version.split(".", maxsplit=1)[0] != known:
+        raise BundleError(
+            f"{path}: schema {version} is not one this version reads (it reads {known}.x); use the Speedproof that wrote it or a newer one."
+        )
 
 
 def read_rows(path: Path, struct: type[T], notes: list[str]) -> Iterator[T]:
@@ -98,7 +102,9 @@ def read_rows(path: Path, struct: type[T], notes: list[str]) -> Iterator[T]:
             if _is_unknown_kind(line):
                 notes.append(f"{path.name}:{number}: an event of a newer schema is skipped.")
                 continue
-            raise BundleError(f"{path}:{number}: damaged line ({error}); restore the file from where the run was made.") from error
+            raise BundleError(
+                f"{path}:{number}: damaged line ({error}); restore the file from where the run was made."
+            ) from error
 
 
 _KINDS = {event.__name__ for event in schema.AnyEvent.__args__}
@@ -120,7 +126,9 @@ def load(bundle: Path) -> Loaded:
     run = read_run(bundle)
     notes: list[str] = []
     fingerprint_path = bundle / writer.FINGERPRINT
-    fingerprint = read_document(fingerprint_path, schema.Fingerprint, versioned=True) if fingerprint_path.exists() else None
+    fingerprint = (
+        read_document(fingerprint_path, schema.Fingerprint, versioned=True) if fingerprint_path.exists() else None
+    )
     profiles: dict[tuple[str, str], schema.Profile] = {}
     accuracies: dict[tuple[str, str], schema.Accuracy] = {}
     for case in run.cases:
@@ -130,7 +138,7 @@ def load(bundle: Path) -> Loaded:
                 profiles[case.name, arm] = read_document(directory / "profile.json", schema.Profile)
             if (directory / "accuracy.json").exists():
                 accuracies[case.name, arm] = read_document(directory / "accuracy.json", schema.Accuracy)
-    events = list(read_rows(bundle / writer.EVENTS, schema.AnyEvent, notes))  # type: ignore[arg-type]
+    events: list[schema.AnyEvent] = list(read_rows(bundle / writer.EVENTS, schema.AnyEvent, notes))  # type: ignore[arg-type]
     return Loaded(
         path=bundle,
         run=run,
@@ -146,7 +154,12 @@ def load(bundle: Path) -> Loaded:
 
 def identity(block: schema.Block) -> tuple[str, int, str, int]:
     """What makes a block unique in a bundle: a warm-up is repeated by a continuation, a measured block never."""
-    return (block.case, block.process, block.phase, block.block if block.phase == "measure" else (block.incarnation << 20) + block.block)
+    return (
+        block.case,
+        block.process,
+        block.phase,
+        block.block if block.phase == "measure" else (block.incarnation << 20) + block.block,
+    )
 
 
 def _unique(rows: Iterator[schema.Block], notes: list[str]) -> list[schema.Block]:
@@ -155,7 +168,9 @@ def _unique(rows: Iterator[schema.Block], notes: list[str]) -> list[schema.Block
     for row in rows:
         key = identity(row)
         if key in seen:
-            notes.append(f"samples.jsonl: block {row.block} of {row.case}, process {row.process}, stands twice; the first is used.")
+            notes.append(
+                f"samples.jsonl: block {row.block} of {row.case}, process {row.process}, stands twice; the first is used."
+            )
             continue
         seen.add(key)
         kept.append(row)

@@ -73,7 +73,9 @@ def append(path: Path, row: Row) -> None:
             raise unwritable(path, error) from error
         if written != len(line):
             os.ftruncate(descriptor, size)
-            raise BundleError(f"{path}: only {written} of {len(line)} bytes could be written; free some disk space and continue the run.")
+            raise BundleError(
+                f"{path}: only {written} of {len(line)} bytes could be written; free some disk space and continue the run."
+            )
     finally:
         os.close(descriptor)
 
@@ -97,7 +99,9 @@ def _whole_lines(descriptor: int) -> int:
 
 def unwritable(path: Path, error: OSError) -> BundleError:
     """The sentence for a place that cannot be written."""
-    return BundleError(f"{path}: cannot be written ({error.strerror or error}); choose another --output or mend it, then continue the run.")
+    return BundleError(
+        f"{path}: cannot be written ({error.strerror or error}); choose another --output or mend it, then continue the run."
+    )
 
 
 class Bundle:
@@ -138,7 +142,9 @@ class Bundle:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise BundleError(f"{self.path}: another process is measuring into this run; wait for it or stop it first.") from error
+                raise BundleError(
+                    f"{self.path}: another process is measuring into this run; wait for it or stop it first."
+                ) from error
             yield
         finally:
             os.close(descriptor)

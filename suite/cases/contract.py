@@ -65,7 +65,9 @@ def parse(workload: str, grammar: str, pattern: re.Pattern[str], variant: str) -
     """
     match = pattern.fullmatch(variant)
     if match is None or match["dtype"] not in DTYPES:
-        raise UserError(f"case '{workload}/{variant}' is not of the form {workload}/{grammar}, with a dtype of {', '.join(DTYPES)}.")
+        raise UserError(
+            f"case '{workload}/{variant}' is not of the form {workload}/{grammar}, with a dtype of {', '.join(DTYPES)}."
+        )
     return match
 
 

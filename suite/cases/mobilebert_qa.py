@@ -11,7 +11,9 @@ from suite.cases.mobilebert_weights import MODEL_ID, resolve
 
 NAME = "mobilebert_qa"
 GRAMMAR = "b<batch>-s<sequence>-<dtype>[-l<layers>][-sdpa]"
-PATTERN = re.compile(r"b(?P<batch>[1-9]\d*)-s(?P<sequence>[1-9]\d*)-(?P<dtype>[a-z]+\d+)(?:-l(?P<layers>[1-9]\d*))?(?P<sdpa>-sdpa)?")
+PATTERN = re.compile(
+    r"b(?P<batch>[1-9]\d*)-s(?P<sequence>[1-9]\d*)-(?P<dtype>[a-z]+\d+)(?:-l(?P<layers>[1-9]\d*))?(?P<sdpa>-sdpa)?"
+)
 VOCABULARY = 30522
 """Size of the vocabulary of MobileBERT's default configuration and of the published model."""
 
@@ -46,7 +48,14 @@ def describe(variant: str, context: Context) -> Case:
             "attention": "sdpa" if match["sdpa"] else "eager",
             "vocabulary": VOCABULARY,
         },
-        inputs=[Tensor(name="input_ids", shape=[batch, sequence], dtype="int64", distribution=f"uniform integers in [0, {VOCABULARY})")],
+        inputs=[
+            Tensor(
+                name="input_ids",
+                shape=[batch, sequence],
+                dtype="int64",
+                distribution=f"uniform integers in [0, {VOCABULARY})",
+            )
+        ],
         dtype=dtype,
         annotation=NAME,
         schedule=WALKTHROUGH if paper else ONE_STEP,
@@ -87,7 +96,9 @@ def _model(case: Case, seed: int) -> Any:
 
     attention = case.parameters["attention"]
     if case.weights is not None and case.weights.path is not None:
-        return MobileBertForQuestionAnswering.from_pretrained(case.weights.path, attn_implementation=attention, local_files_only=True)
+        return MobileBertForQuestionAnswering.from_pretrained(
+            case.weights.path, attn_implementation=attention, local_files_only=True
+        )
     options = {} if case.parameters["layers"] is None else {"num_hidden_layers": case.parameters["layers"]}
     torch.manual_seed(seed)
     return MobileBertForQuestionAnswering(MobileBertConfig(attn_implementation=attention, **options))

@@ -27,7 +27,8 @@ def resolve(model_dir: str | None, revision: str | None) -> Weights | None:
     if model_dir:
         if revision:
             raise UserError(
-                f"MODEL_REVISION={revision} cannot be checked against MODEL_DIR={model_dir} (a folder names no commit); give only one of the two."
+                f"MODEL_REVISION={revision} cannot be checked against MODEL_DIR={model_dir} (a folder names no commit); "
+                "give only one of the two."
             )
         return _from_directory(Path(model_dir).expanduser().resolve())
     return _from_cache(revision)
@@ -37,7 +38,8 @@ def _from_directory(directory: Path) -> Weights:
     weights = _weights_file(directory)
     if weights is None:
         raise UserError(
-            f"MODEL_DIR={directory}: {_what_is_missing(directory)}; it needs config.json of a MobileBERT and one of {', '.join(WEIGHT_FILES)}."
+            f"MODEL_DIR={directory}: {_what_is_missing(directory)}; "
+            f"it needs config.json of a MobileBERT and one of {', '.join(WEIGHT_FILES)}."
         )
     return Weights(
         source="MODEL_DIR",

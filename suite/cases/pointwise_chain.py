@@ -44,7 +44,9 @@ def describe(variant: str, context: Context) -> Case:
     )
 
 
-def pointwise_chain(a0: torch.Tensor, a1: torch.Tensor, a2: torch.Tensor, a3: torch.Tensor, a4: torch.Tensor) -> torch.Tensor:
+def pointwise_chain(
+    a0: torch.Tensor, a1: torch.Tensor, a2: torch.Tensor, a3: torch.Tensor, a4: torch.Tensor
+) -> torch.Tensor:
     """The function under test."""
     return ((a0 + a1) + a2) * a3 + a4
 

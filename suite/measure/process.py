@@ -63,7 +63,9 @@ class Measurement:
     def _make_ready(self, built: Built) -> None:
         names = [arm.label for arm in self.assignment.arms]
         for number, arm in enumerate(self.assignment.arms):
-            self.report("compile" if ARMS[arm.name].compiled else "first call", arm.label, SETUP_SHARE * number / len(names))
+            self.report(
+                "compile" if ARMS[arm.name].compiled else "first call", arm.label, SETUP_SHARE * number / len(names)
+            )
             if reason := self.assignment.not_run.get(arm.name):
                 self._not_run(arm.label, reason)
                 continue
@@ -87,7 +89,9 @@ class Measurement:
     def _not_run(self, label: str, reason: str) -> None:
         a = self.assignment
         self.bundle.event(
-            schema.ArmNotRun(at=now(), case=self.case.name, arm=label, process=a.process, incarnation=a.incarnation, reason=reason)
+            schema.ArmNotRun(
+                at=now(), case=self.case.name, arm=label, process=a.process, incarnation=a.incarnation, reason=reason
+            )
         )
 
     def _check_accuracy(self, built: Built) -> None:
@@ -99,7 +103,9 @@ class Measurement:
             if arm.name in checked or arm.label not in self.outputs or arm.role == "baseline":
                 continue
             checked.add(arm.name)
-            result = compare(self.case.name, arm.name, self.case.dtype, self.outputs[arm.label], self.outputs[baseline], reference)
+            result = compare(
+                self.case.name, arm.name, self.case.dtype, self.outputs[arm.label], self.outputs[baseline], reference
+            )
             directory = self.bundle.case_directory(self.case.name, arm.name).relative_to(self.bundle.path)
             self.bundle.document(f"{directory}/accuracy.json", result)
 
@@ -142,11 +148,15 @@ class Measurement:
             iterations = dict.fromkeys(warmups, max(1, self.case.measured_iterations // (2 * pairs)))
         else:
             iterations = {
-                label: iterations_per_block(warm.typical_ns, calls[label], procedure.block_duration_ns, procedure.block_minimum_iterations)
+                label: iterations_per_block(
+                    warm.typical_ns, calls[label], procedure.block_duration_ns, procedure.block_minimum_iterations
+                )
                 for label, warm in warmups.items()
             }
             block_ns = {label: warm.typical_ns * calls[label] * iterations[label] for label, warm in warmups.items()}
-            pairs = pairs_within(procedure.measure_budget_ns, block_ns, procedure.pairs_minimum, procedure.pairs_maximum)
+            pairs = pairs_within(
+                procedure.measure_budget_ns, block_ns, procedure.pairs_minimum, procedure.pairs_maximum
+            )
         plan = schema.Planned(
             at=now(),
             case=self.case.name,

@@ -26,10 +26,16 @@ class CompilationWatch:
         self._seconds, self._counters = _readings()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         seconds, counters = _readings()
         self.compile_ns = round((seconds - self._seconds) * 1e9)
-        self.counters = {name: count - self._counters.get(name, 0) for name, count in counters.items() if count != self._counters.get(name, 0)}
+        self.counters = {
+            name: count - self._counters.get(name, 0)
+            for name, count in counters.items()
+            if count != self._counters.get(name, 0)
+        }
 
     def cache(self) -> Literal["none", "cold", "warm", "bypassed"]:
         """How Inductor's graph cache answered; a bypass (frozen constants) or a miss outweighs a hit."""

@@ -46,7 +46,12 @@ def run(assignment: Assignment, bundle: Bundle, report: Reporter) -> None:
                 a = assignment
                 bundle.event(
                     schema.ArmNotRun(
-                        at=now(), case=a.case.name, arm=name, process=a.process, incarnation=a.incarnation, reason=f"profiling: {reason}"
+                        at=now(),
+                        case=a.case.name,
+                        arm=name,
+                        process=a.process,
+                        incarnation=a.incarnation,
+                        reason=f"profiling: {reason}",
                     )
                 )
     report("done", fraction=1.0)
@@ -102,7 +107,9 @@ def _cycles(call: Callable[[], Any], case: schema.Case, directory: Path) -> tupl
     """Run the schedule to its last step; the last cycle's trace is trace.json.gz, earlier ones carry their step."""
     from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-    plan, cycles, tables = case.schedule, [], []
+    plan = case.schedule
+    cycles: list[schema.ProfileCycle] = []
+    tables: list[str] = []
     directory.mkdir(parents=True, exist_ok=True)
 
     def hand_over(profiler: Any) -> None:

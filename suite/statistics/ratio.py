@@ -96,7 +96,9 @@ def typical_time(blocks: Mapping[int, Sequence[float]]) -> float:
     return math.exp(statistics.fmean(log_time(times) for times in blocks.values()))
 
 
-def ratio(baseline: Mapping[int, Sequence[float]], arm: Mapping[int, Sequence[float]], confidence: float = 0.95) -> Ratio | str:
+def ratio(
+    baseline: Mapping[int, Sequence[float]], arm: Mapping[int, Sequence[float]], confidence: float = 0.95
+) -> Ratio | str:
     """The ratio of two arms measured in the same processes, or the reason why there is none.
 
     `baseline` and `arm` map a process to its block times in ns. Only processes that measured both count:
@@ -111,6 +113,8 @@ def ratio(baseline: Mapping[int, Sequence[float]], arm: Mapping[int, Sequence[fl
     per_process = tuple(math.exp(value) for value in logs)
     if len(logs) < MINIMUM_PROCESSES:
         plural = "process" if len(logs) == 1 else "processes"
-        return Ratio(estimate, None, per_process, f"{len(logs)} {plural}: an interval needs at least {MINIMUM_PROCESSES}")
+        return Ratio(
+            estimate, None, per_process, f"{len(logs)} {plural}: an interval needs at least {MINIMUM_PROCESSES}"
+        )
     interval = t_interval(logs, confidence)
     return Ratio(estimate, Interval(math.exp(interval.low), math.exp(interval.high), confidence), per_process)

@@ -1,7 +1,7 @@
 """From a ratio, its interval and the noise floor to one word.
 
 faster or slower: the whole interval lies beyond the noise floor; equivalent: the whole interval lies within it (the interval
-form of two one-sided tests; Schuirmann 1987, here at the stricter 95 % interval); inconclusive: anything else.
+form of two one-sided tests; Schuirmann 1987, here at the stricter 95 % interval) and it is at most 5 %; inconclusive: anything else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 
 MINIMUM_NOISE_FLOOR = 0.01
 """A ratio within 1 % of one is not claimed, however quiet the machine was."""
+
+
+MAXIMUM_EQUIVALENCE = 0.05
+"""Above a noise floor of 5 % nothing is called equivalent: a margin that wide says nothing about the arms, only about the machine."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,11 @@ def verdict(ratio: Ratio, delta: float) -> Verdict:
         return Verdict("faster", "the whole interval lies above the noise floor")
     if high < 1 / upper:
         return Verdict("slower", "the whole interval lies below the noise floor")
+    if low >= 1 / upper and high <= upper and delta > MAXIMUM_EQUIVALENCE:
+        return Verdict(
+            "inconclusive",
+            f"the interval lies within a noise floor of {delta:.0%}, too wide to call anything equivalent",
+        )
     if low >= 1 / upper and high <= upper:
         return Verdict("equivalent", "the whole interval lies within the noise floor")
     return Verdict("inconclusive", "the interval reaches across the edge of the noise floor")

@@ -155,19 +155,27 @@ except BundleError as error:
     assert "samples.jsonl" in done.stdout and "Traceback" not in done.stderr
     content = (tmp_path / "samples.jsonl").read_bytes()
     assert content.endswith(b"}\n")
-    assert [msgspec.json.decode(line, type=schema.Block).block for line in content.splitlines()] == list(range(len(content.splitlines())))
+    assert [msgspec.json.decode(line, type=schema.Block).block for line in content.splitlines()] == list(
+        range(len(content.splitlines()))
+    )
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
 def test_two_orchestrators_cannot_hold_a_bundle(bundle: Path) -> None:
-    with writer.Bundle(bundle).exclusively(), pytest.raises(BundleError, match="another process"), writer.Bundle(bundle).exclusively():
+    with (
+        writer.Bundle(bundle).exclusively(),
+        pytest.raises(BundleError, match="another process"),
+        writer.Bundle(bundle).exclusively(),
+    ):
         pass
     with writer.Bundle(bundle).exclusively():
         pass
 
 
 def test_the_manifest_is_what_sha256sum_checks(bundle: Path) -> None:
-    done = subprocess.run(["sha256sum", "--strict", "-c", "SHA256SUMS"], cwd=bundle, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sha256sum", "--strict", "-c", "SHA256SUMS"], cwd=bundle, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
     names = [line.split("  ")[1] for line in (bundle / "SHA256SUMS").read_text().splitlines()]
     assert names == sorted(names) and "samples.jsonl" in names and "SHA256SUMS" not in names

@@ -71,13 +71,15 @@ def test_a_revision_cannot_lead_out_of_the_cache(empty_cache: Path, revision: st
 
 def test_a_folder_is_used_with_its_hashes(tmp_path: Path) -> None:
     found = resolve(str(fake_model(tmp_path / "model")), None)
-    assert found is not None and found.source == "MODEL_DIR" and set(found.sha256) == {"config.json", "model.safetensors"}
+    assert (
+        found is not None and found.source == "MODEL_DIR" and set(found.sha256) == {"config.json", "model.safetensors"}
+    )
 
 
 def test_a_folder_that_is_none_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
         resolve(str(tmp_path / "nowhere"), None)
-    with pytest.raises(UserError, match="config.json is missing"):
+    with pytest.raises(UserError, match=r"config\.json is missing"):
         resolve(str(tmp_path), None)
     with pytest.raises(UserError, match="type 'bert'"):
         resolve(str(fake_model(tmp_path / "bert", "bert")), None)

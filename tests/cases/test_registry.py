@@ -53,7 +53,9 @@ def test_a_schedule_counts_the_steps_of_all_its_cycles() -> None:
     assert ProfilerSchedule().steps == 5
 
 
-@pytest.mark.parametrize("variant", ["", "64", "64-fp64", "0-fp32", "64-fp32-x", "-64-fp32", "64x64-fp32", "b0-64-fp32", "64-fp32\n"])
+@pytest.mark.parametrize(
+    "variant", ["", "64", "64-fp64", "0-fp32", "64-fp32-x", "-64-fp32", "64x64-fp32", "b0-64-fp32", "64-fp32\n"]
+)
 def test_a_variant_of_another_form_is_refused_with_the_form(variant: str) -> None:
     with pytest.raises(UserError, match=r"\[b<batch>-\]<size>-<dtype>"):
         workload("matmul_add").describe(variant, Context("quick"))

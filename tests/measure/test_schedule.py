@@ -31,9 +31,12 @@ def test_blocks_are_numbered_from_zero_without_gaps() -> None:
     assert [slot.block for slot in slots("ABC", 2, 5)] == list(range(12))
 
 
-@pytest.mark.parametrize(("arms", "pairs"), [("", 1), ("AB", 0), (["eager", "eager"], 1)])
-def test_a_schedule_without_meaning_is_refused(arms: str, pairs: int) -> None:
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("arms", "pairs", "message"),
+    [("", 1, "at least one"), ("AB", 0, "at least one"), (["eager", "eager"], 1, "unique")],
+)
+def test_a_schedule_without_meaning_is_refused(arms: str, pairs: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         slots(arms, pairs, 0)
 
 

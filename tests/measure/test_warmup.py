@@ -73,7 +73,9 @@ def test_a_steady_call_is_still_warmed_for_the_minimum(fake: Callable[[Iterator[
     assert found.settled and found.duration_ns >= 100 * MS
 
 
-def test_calls_per_iteration_follow_the_settled_time_not_the_cold_one(fake: Callable[[Iterator[int]], FakeTime]) -> None:
+def test_calls_per_iteration_follow_the_settled_time_not_the_cold_one(
+    fake: Callable[[Iterator[int]], FakeTime],
+) -> None:
     time = fake(falling_to(10_000))
     found = warm_up(time.work, minimum_ns=10 * MS, budget_ns=1000 * MS, sample_minimum_ns=100_000, now=time)
     assert found.calls_per_iteration == 10

@@ -17,7 +17,9 @@ from suite.statistics.ratio import Interval, Ratio
 from tests import samples
 
 CASE = "matmul_add/64-fp32"
-CLEAR = {CASE: {"eager": [2e6, 2.02e6, 1.98e6], "eager#2": [2.001e6, 2.02e6, 1.979e6], "inductor": [1e6, 1.01e6, 0.99e6]}}
+CLEAR = {
+    CASE: {"eager": [2e6, 2.02e6, 1.98e6], "eager#2": [2.001e6, 2.02e6, 1.979e6], "inductor": [1e6, 1.01e6, 0.99e6]}
+}
 
 
 @pytest.fixture
@@ -55,7 +57,10 @@ def test_a_crashed_process_is_shown_with_its_reason(bundle: Path) -> None:
 
 def test_an_arm_that_did_not_run_says_why_instead_of_a_number(tmp_path: Path) -> None:
     path = samples.write(tmp_path / "run", {CASE: {arm: CLEAR[CASE][arm] for arm in ("eager", "eager#2")}})
-    append(path / EVENTS, schema.ArmNotRun(at=samples.AT, case=CASE, arm="inductor", process=0, incarnation=0, reason="no C++ compiler"))
+    append(
+        path / EVENTS,
+        schema.ArmNotRun(at=samples.AT, case=CASE, arm="inductor", process=0, incarnation=0, reason="no C++ compiler"),
+    )
     html = render_html(reader.load(path))
     assert "not run: no C++ compiler" in html
 
@@ -68,7 +73,9 @@ def test_an_empty_run_renders(tmp_path: Path) -> None:
 def test_a_failed_accuracy_check_is_red_and_its_speed_not_to_be_quoted(bundle: Path) -> None:
     from suite.bundle.writer import write_document
 
-    accuracy = schema.Accuracy(case=CASE, arm="inductor", passed=False, rule="", tolerance=1e-4, outputs=[], message="output is off by 0.1")
+    accuracy = schema.Accuracy(
+        case=CASE, arm="inductor", passed=False, rule="", tolerance=1e-4, outputs=[], message="output is off by 0.1"
+    )
     write_document(bundle / "cases" / CASE / "inductor" / "accuracy.json", accuracy)
     html = render_html(reader.load(bundle))
     assert "FAILED" in html and "not to be quoted" in html
@@ -88,7 +95,9 @@ def test_a_report_is_the_same_bytes_twice(bundle: Path) -> None:
 
 def test_hostile_text_is_escaped(tmp_path: Path) -> None:
     evil = '<script>alert("x")</script>'
-    path = samples.write(tmp_path / "run", CLEAR, changes={"command": evil}, case_changes={"title": evil, "notes": [evil, "$x^"]})
+    path = samples.write(
+        tmp_path / "run", CLEAR, changes={"command": evil}, case_changes={"title": evil, "notes": [evil, "$x^"]}
+    )
     html = render_html(reader.load(path))
     assert "<script" not in html
 
@@ -100,7 +109,11 @@ class _Links(HTMLParser):
         self.open: list[str] = []
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.fetched += [value for name, value in attributes if name in ("src", "href", "xlink:href") and value and not value.startswith(("#", "data:"))]
+        self.fetched += [
+            value
+            for name, value in attributes
+            if name in ("src", "href", "xlink:href") and value and not value.startswith(("#", "data:"))
+        ]
 
 
 def test_the_page_fetches_nothing(bundle: Path) -> None:
@@ -136,7 +149,9 @@ def test_bad_input_is_one_sentence_and_status_2(tmp_path: Path, bundle: Path) ->
         ([], "name a run's directory"),
         (["--latest", str(tmp_path / "none")], "no run yet"),
     ):
-        done = subprocess.run([sys.executable, "-m", "reports", "render", *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "reports", "render", *arguments], capture_output=True, text=True, check=False
+        )
         assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
@@ -146,7 +161,13 @@ def _ratio(estimate: float, half: float) -> Ratio:
 
 @pytest.mark.parametrize(
     ("estimate", "half", "text"),
-    [(1.23456, 0.034, "1.23×"), (1.23456, 0.34, "1.2×"), (1.23456, 0.0001, "1.235×"), (12.3456, 0.001, "12.35×"), (123.456, 3.0, "123×")],
+    [
+        (1.23456, 0.034, "1.23×"),
+        (1.23456, 0.34, "1.2×"),
+        (1.23456, 0.0001, "1.235×"),
+        (12.3456, 0.001, "12.35×"),
+        (123.456, 3.0, "123×"),
+    ],
 )
 def test_a_ratio_has_the_digits_that_its_interval_allows(estimate: float, half: float, text: str) -> None:
     assert numbers.ratio(_ratio(estimate, half)) == text
@@ -157,19 +178,34 @@ def test_an_interval_never_collapses_to_one_number() -> None:
     assert low != high
 
 
-@pytest.mark.parametrize(("ns", "text"), [(284_123_456, "284 ms"), (1_500, "1.50 µs"), (2e9, "2.00 s"), (0.5, "0.500 ns"), (999.6, "1,000 ns")])
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(284_123_456, "284 ms"), (1_500, "1.50 µs"), (2e9, "2.00 s"), (0.5, "0.500 ns"), (999.6, "1,000 ns")],
+)
 def test_times_stand_in_the_unit_that_fits(ns: float, text: str) -> None:
     assert numbers.time(ns).replace("\u00a0", " ") == text
 
 
 def test_significant_digits() -> None:
-    assert [numbers.significant(value) for value in (1234.5, 12.345, 0.012345, 0, float("nan"))] == ["1,230", "12.3", "0.0123", "0", "–"]
+    assert [numbers.significant(value) for value in (1234.5, 12.345, 0.012345, 0, float("nan"))] == [
+        "1,230",
+        "12.3",
+        "0.0123",
+        "0",
+        "–",
+    ]
 
 
 def test_profile_tables_count_per_step() -> None:
     rows = [schema.ProfileRow(name="aten::addmm", calls=1086, self_cpu_ns=3_000_000, cpu_ns=3_000_000)]
     cycle = schema.ProfileCycle(last_step=5, active_steps=3, trace="trace.json.gz", rows=rows)
     profile = schema.Profile(
-        case=CASE, arm="eager", schedule=schema.ProfilerSchedule(), sort_key="", activities=[], kernel_profile=False, cycles=[cycle]
+        case=CASE,
+        arm="eager",
+        schedule=schema.ProfilerSchedule(),
+        sort_key="",
+        activities=[],
+        kernel_profile=False,
+        cycles=[cycle],
     )
     assert view.profile_table(profile).rows[0][1] == "362"

@@ -25,9 +25,12 @@ def test_a_block_is_the_median_of_its_iterations_per_call() -> None:
     assert block_time([900, 100, 200], 2) == 100
 
 
-@pytest.mark.parametrize(("iterations", "calls"), [([], 1), ([0, 5], 1), ([5], 0)])
-def test_a_block_that_cannot_be_a_time_is_refused(iterations: list[int], calls: int) -> None:
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    ("iterations", "calls", "message"),
+    [([], 1, "at least one iteration"), ([0, 5], 1, "resolution"), ([5], 0, "at least 1")],
+)
+def test_a_block_that_cannot_be_a_time_is_refused(iterations: list[int], calls: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         block_time(iterations, calls)
 
 
@@ -95,6 +98,7 @@ def _ratio(*values: float) -> Ratio:
         ((1.0, 1.2, 1.4), 0.02, "inconclusive"),
         ((1.015, 1.016, 1.014), 0.02, "equivalent"),
         ((1.019, 1.021, 1.023), 0.02, "inconclusive"),
+        ((1.001, 0.999, 1.0), 0.3, "inconclusive"),
     ],
 )
 def test_verdict_follows_the_whole_interval(values: tuple[float, ...], delta: float, word: str) -> None:

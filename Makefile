@@ -1,0 +1,73 @@
+# The front door. Options are variables: make bench-cpu PRESET=standard CASES=matmul_add OUTPUT=results
+PRESET ?= quick
+OUTPUT ?= results
+# Recipes read the variables from the environment, so that spaces and quotes in a value reach the program as they are.
+export PRESET OUTPUT
+MAKEFLAGS += --no-print-directory
+PYTHON_ENV := .venv/bin/python
+
+.PHONY: help setup setup-dev doctor smoke bench-cpu report test lint perf image-cpu lock clean
+.DEFAULT_GOAL := help
+
+help: ## This list
+	@echo 'Speedproof: PyTorch eager against torch.compile, measured so that the ratio can be trusted.'
+	@echo; echo 'Targets'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+	  printf '  %-12s %s\n' "$$name" "$$text"; done
+	@echo; echo 'Variables (make TARGET NAME=value)'
+	@sed -n 's/^#: \([A-Z_]*\) *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
+	  printf '  %-15s %s\n' "$$name" "$$text"; done
+
+#: PRESET          smoke, quick (the default), standard or paper
+#: CASES           cases instead of the preset's, separated by commas: matmul_add,pointwise_chain/16384x512-fp32
+#: ARMS            arms to compare with eager, separated by commas: inductor,inductor-freezing
+#: ENGINE          auto (the default), native, docker or podman
+#: RUN             bench-cpu: the run to continue; report: the run to render (default: the latest)
+#: OUTPUT          where bundles are written (default: results)
+#: MODEL_DIR       folder with MobileBERT's config.json and weights (without: random weights, and the report says so)
+#: MODEL_REVISION  commit of the published weights, from the local cache
+#: BUILD_FLAGS     more options for building the image, for sites behind a proxy or mirror
+
+setup: ## Prepare .venv and the system's packages (the other targets do it when needed)
+	@docker/setup
+
+setup-dev:
+	@docker/setup --dev
+
+doctor: setup ## What this machine offers, what it lacks and what that means for a measurement
+	@exec $(PYTHON_ENV) -m suite doctor
+
+bench-cpu: setup ## Measure, profile and report: writes a bundle with report.html and report.pdf
+	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
+	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
+	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
+	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi; \
+	if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi; \
+	exec $(PYTHON_ENV) -m suite run "$$@"
+
+smoke: export PRESET = smoke
+smoke: export ENGINE ?= native
+smoke: bench-cpu ## The whole path in under two minutes, on tiny shapes; never publishable
+
+report: setup ## Render a finished run's report again (RUN=id; default: the latest)
+	@if [ -n "$$RUN" ]; then exec $(PYTHON_ENV) -m reports render "$$OUTPUT/$$RUN"; fi; \
+	exec $(PYTHON_ENV) -m reports render --latest "$$OUTPUT"
+
+test: setup-dev ## The tests
+	@exec $(PYTHON_ENV) -m pytest -q tests
+
+lint: setup-dev ## Style, format, types and the import contract
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-logo
+
+perf: setup-dev ## How fast the suite and the reports themselves are
+	@exec $(PYTHON_ENV) -m tests.perf
+
+image-cpu: ## Build the container image speedproof:cpu
+	@docker/image
+
+lock: setup-dev ## Refresh the locked packages from pyproject.toml
+	@docker/lock
+
+clean: ## Remove .venv and caches; results stay
+	rm -rf .venv .venv.lock .venv.log .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find suite reports tests -name __pycache__ -type d -prune -exec rm -rf {} +
