@@ -21,6 +21,7 @@ help: ## This list
 #: PRESET          smoke, quick (the default), standard or paper
 #: CASES           cases instead of the preset's, separated by commas: matmul_add,pointwise_chain/16384x512-fp32
 #: ARMS            arms to compare with eager, separated by commas: inductor,inductor-freezing
+#: PROCESSES       processes a case, instead of the preset's number
 #: ENGINE          auto (the default), native, docker or podman
 #: RUN             bench-cpu: the run to continue; report: the run to render (default: the latest)
 #: OUTPUT          where bundles are written (default: results)
@@ -41,6 +42,7 @@ bench-cpu: setup ## Measure, profile and report: writes a bundle with report.htm
 	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
 	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
 	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
+	if [ -n "$$PROCESSES" ]; then set -- "$$@" --processes "$$PROCESSES"; fi; \
 	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi; \
 	if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi; \
 	exec $(PYTHON_ENV) -m suite run "$$@"

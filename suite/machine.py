@@ -18,8 +18,8 @@ from suite.bundle.schema import SCHEMA_VERSION, Effective, Fact, Fingerprint
 from suite.errors import UserError
 from suite.fingerprint.collect import collect
 from suite.launch import command, libraries, settings, topology
+from suite.probe import Probe
 from suite.protocol import Role
-from suite.toolchain import Toolchain
 
 PROBE_TIMEOUT_S = 600
 STALE_CACHE_S = 7 * 24 * 3600
@@ -73,30 +73,31 @@ def prepare(run_id: str) -> Machine:
     root = cache_root()
     forget_stale(root)
     launch = command.plan(topology.read(), libraries.find(os.environ), os.environ)
-    machine = Machine(launch, root / run_id)
-    environment = {**os.environ, **launch.environment}
-    facts = {**collect(), "torch": _torch_facts(launch, environment)}
-    toolchain = msgspec.json.decode(_probe(launch, environment, "suite.toolchain"), type=Toolchain)
-    not_run = {arm.name: toolchain.reason for arm in ARMS.values() if arm.compiled} if toolchain.reason else {}
-    return Machine(launch, machine.cache, facts, not_run, toolchain.duration_ns)
+    answer = _probe(launch)
+    not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
+    return Machine(launch, root / run_id, {**collect(), "torch": answer.facts}, not_run, answer.compile_ns)
 
 
-def _torch_facts(launch: command.Launch, environment: dict[str, str]) -> dict[str, Fact]:
-    return msgspec.json.decode(_probe(launch, environment, "suite.fingerprint.torch"), type=dict[str, Fact])
-
-
-def _probe(launch: command.Launch, environment: dict[str, str], module: str) -> bytes:
-    """Run a module as a worker would be run, and return the last line that it prints."""
-    arguments = [*launch.prefix, sys.executable, "-m", module]
+def _probe(launch: command.Launch) -> Probe:
+    """Run the probe as a worker would be run; its answer is the last line that it prints."""
+    arguments = launch.command([sys.executable, "-m", "suite.probe"])
+    environment = launch.environ(os.environ)
     try:
-        done = subprocess.run(arguments, env=environment, capture_output=True, timeout=PROBE_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            arguments,
+            env=environment,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"{module} could not be run ({error}); type `make setup` to mend the environment.") from error
+        raise UserError(f"PyTorch could not be tried ({error}); type `make setup` to mend the environment.") from error
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     if done.returncode or not lines:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
         raise UserError(f"PyTorch does not work here ({last}); type `make setup` to mend the environment.")
-    return lines[-1]
+    return msgspec.json.decode(lines[-1], type=Probe)
 
 
 def forget_stale(root: Path) -> None:

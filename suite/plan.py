@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 import suite
 from suite.arms import ARMS, BASELINE
 from suite.bundle import schema
@@ -33,6 +35,7 @@ class Request:
     preset: str
     cases: str = ""
     arms: str = ""
+    processes: int | None = None
     model_dir: str | None = None
     model_revision: str | None = None
 
@@ -53,6 +56,10 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
             f"unknown preset '{request.preset}'{nearest(request.preset, PRESETS)}; the presets are {', '.join(PRESETS)}."
         )
     _, procedure = PRESETS[request.preset]
+    if request.processes is not None:
+        if request.processes < 1:
+            raise UserError(f"a case needs at least one process, not {request.processes}.")
+        procedure = msgspec.structs.replace(procedure, processes=request.processes)
     return schema.Run(
         schema_version=schema.SCHEMA_VERSION,
         run_id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{request.preset}-{secrets.token_hex(2)}",
@@ -123,6 +130,7 @@ def command(request: Request) -> str:
         "PRESET": request.preset,
         "CASES": " ".join(words(request.cases)),
         "ARMS": ",".join(words(request.arms)),
+        "PROCESSES": str(request.processes or ""),
         "MODEL_DIR": "<your model directory>" if request.model_dir else "",
         "MODEL_REVISION": request.model_revision or "",
     }

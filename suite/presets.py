@@ -28,16 +28,10 @@ def _procedure(
 PRESETS: dict[str, tuple[str, Procedure]] = {
     "smoke": (
         "tiny shapes to see that everything works; never publishable",
-        _procedure(2, (1, 2), 1.0, timeout_s=300, block_ms=20),
+        _procedure(1, (1, 2), 1.0, timeout_s=300, block_ms=20),
     ),
-    "quick": (
-        "the default: a report about this machine in about ten minutes",
-        _procedure(3, (2, 6), 12.0, timeout_s=900),
-    ),
-    "standard": (
-        "more shapes, dtypes and processes: what a publication should rest on",
-        _procedure(5, (3, 10), 30.0, timeout_s=1800),
-    ),
+    "quick": ("a report about this machine in about ten minutes", _procedure(3, (2, 6), 12.0, timeout_s=900)),
+    "standard": ("more shapes, dtypes and processes: for publications", _procedure(5, (3, 10), 30.0, timeout_s=1800)),
     "paper": ("the two walkthroughs' own parameters", _procedure(3, (5, 5), 120.0, timeout_s=7200)),
 }
 """Name -> (what it is for, the procedure)."""

@@ -82,6 +82,7 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         "--preset": request.preset,
         "--cases": request.cases,
         "--arms": request.arms,
+        "--processes": str(request.processes or ""),
         "--resume": Path(options.resume).name,
     }
     arguments = ["bench", *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]

@@ -29,37 +29,16 @@ def suite(
 
 def run_arguments(output: Path, *more: str) -> list[str]:
     """A run of one tiny case, eager alone, natively."""
-    return [
-        "run",
-        "--preset",
-        "smoke",
-        "--cases",
-        CASE,
-        "--arms",
-        "eager",
-        "--engine",
-        "native",
-        "--output",
-        str(output),
-        *more,
-    ]
+    fixed = ["--preset", "smoke", "--processes", "2", "--arms", "eager", "--engine", "native"]
+    return ["run", *fixed, "--cases", CASE, "--output", str(output), *more]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
     """A finished run with a compiled arm, which most tests look at."""
     output = tmp_path_factory.mktemp("results")
-    done = suite(
-        "run",
-        "--preset",
-        "smoke",
-        "--cases",
-        "pointwise_chain/64x64-fp32",
-        "--engine",
-        "native",
-        "--output",
-        str(output),
-    )
+    options = ["--processes", "2", "--engine", "native", "--output", str(output)]
+    done = suite("run", "--preset", "smoke", "--cases", "pointwise_chain/64x64-fp32", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done, reader.runs(output)[0]
 
@@ -204,6 +183,7 @@ def test_without_a_compiler_eager_still_runs(tmp_path: Path) -> None:
     }
     assert any(block.arm == "eager" for block in loaded.blocks)
     assert "not run: no C++ compiler" in (loaded.path / "report.html").read_text()
+    assert any("no C++ compiler" in reason for reason in loaded.run.reasons)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def test_freezing_does_not_apply_to_a_case_without_parameters() -> None:
         ({"cases": "mobilebert"}, "did you mean 'mobilebert_qa'"),
         ({"arms": "inductr"}, "did you mean 'inductor'"),
         ({"cases": "matmul_add/big"}, "is not of the form"),
+        ({"processes": 0}, "at least one process"),
     ],
 )
 def test_a_mistyped_word_is_refused_with_the_nearest(options: dict[str, str], message: str) -> None:
