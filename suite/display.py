@@ -207,6 +207,12 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: 1 process, 3 processes, 4 cases."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
 def choose(*, quiet: bool, json: bool) -> Display:
     """The display for this terminal: quiet and json by request, a live bar on a terminal, plain lines elsewhere."""
     if quiet:

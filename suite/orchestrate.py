@@ -116,7 +116,7 @@ class Orchestrator:
         return [unit for unit in units if unit.key not in done]
 
     def _prior(self, case: schema.Case) -> float:
-        return self.run.procedure.measure_budget_ns / 1e9 * 1.3 + workload(case.workload).setup_estimate_s
+        return self.run.procedure.measure_budget_ns / 1e9 * 1.3 + workload(case.workload).setup_estimate_s(case)
 
     def _assignment(self, unit: Unit, loaded: reader.Loaded) -> Assignment:
         """What the unit's next incarnation has to do, given what earlier ones have left in the bundle."""

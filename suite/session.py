@@ -12,7 +12,7 @@ import msgspec
 from suite.bundle import reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle, unwritable
 from suite.clocktime import now
-from suite.display import Display, duration
+from suite.display import Display, counted, duration
 from suite.errors import UserError
 from suite.launch import engine as engines
 from suite.machine import Machine, prepare
@@ -163,9 +163,8 @@ def _same_machine(path: Path, machine: Machine) -> None:
 
 def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
     where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
-    screen.say(
-        f"preset {planned.preset}: {len(planned.cases)} cases, {planned.procedure.processes} processes each, {where}; into {path}"
-    )
+    cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
+    screen.say(f"preset {planned.preset}: {cases}, {processes} each, {where}; into {path}")
     if not planned.engine.containerised:
         screen.say(f"not containerised: {planned.engine.reason}")
     for note in machine.launch.notes:

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from suite import supervise
 from suite.protocol import Progress
 from suite.supervise import Ended, Limits, Supervisor
 
@@ -59,6 +60,13 @@ def test_a_signal_is_named(tmp_path: Path, number: signal.Signals, outcome: str)
     found = Outcome(tmp_path, f"os.kill(os.getpid(), {int(number)}); time.sleep(10)")
     assert found.ended.outcome == outcome
     assert found.ended.signal == number.name and number.name in found.ended.message
+
+
+def test_a_kill_by_the_kernel_for_want_of_memory_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kills = iter([3, 4])
+    monkeypatch.setattr(supervise, "oom_kills", lambda: next(kills))
+    found = Outcome(tmp_path, "os.kill(os.getpid(), 9); time.sleep(10)")
+    assert found.ended.outcome == "out_of_memory" and "want of memory" in found.ended.message
 
 
 def test_a_failure_ends_with_the_workers_own_sentence(tmp_path: Path) -> None:

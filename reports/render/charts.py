@@ -23,7 +23,7 @@ VERDICT_COLOURS = {
     "inconclusive": "#b45309",
     None: "#8b95a5",
 }
-POINTS = 300
+POINTS = 200
 """Iterations drawn per arm at most, taken evenly over the run: enough for the shape, small enough for a page."""
 
 _STYLE: dict[Any, Any] = {

@@ -45,7 +45,7 @@ class Workload:
     """A workload: `variants[preset]` are run by a preset; `describe` turns a variant into the plan's row without torch.
 
     `grammar` shows the form of a variant to the user. `build(case, seed)` makes the inputs from the seed.
-    `setup_estimate_s` is a first guess at set-up and compilation, used for the display of the time left alone.
+    `setup_estimate_s` is a first guess at set-up and compilation in seconds, used for the display of the time left alone.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Workload:
     variants: Mapping[str, tuple[str, ...]]
     describe: Callable[[str, Context], Case]
     build: Callable[[Case, int], Built]
-    setup_estimate_s: float = 12.0
+    setup_estimate_s: Callable[[Case], float] = lambda _case: 8.0
 
 
 def parse(workload: str, grammar: str, pattern: re.Pattern[str], variant: str) -> re.Match[str]:

@@ -14,8 +14,9 @@ GRAMMAR = "b<batch>-s<sequence>-<dtype>[-l<layers>][-sdpa]"
 PATTERN = re.compile(
     r"b(?P<batch>[1-9]\d*)-s(?P<sequence>[1-9]\d*)-(?P<dtype>[a-z]+\d+)(?:-l(?P<layers>[1-9]\d*))?(?P<sdpa>-sdpa)?"
 )
+LAYERS = 24
 VOCABULARY = 30522
-"""Size of the vocabulary of MobileBERT's default configuration and of the published model."""
+"""Layers and size of the vocabulary of MobileBERT's default configuration and of the published model."""
 
 ONE_STEP = ProfilerSchedule(wait=1, warmup=1, active=1, repeat=1)
 WALKTHROUGH = ProfilerSchedule(skip_first=10, wait=5, warmup=5, active=1, repeat=5)
@@ -116,5 +117,5 @@ WORKLOAD = Workload(
     },
     describe=describe,
     build=build,
-    setup_estimate_s=90.0,
+    setup_estimate_s=lambda case: 10 + 3.5 * (case.parameters["layers"] or LAYERS),
 )
