@@ -147,6 +147,8 @@ def distribution(case: CaseResult) -> str:
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
         scale, unit = time_unit(case.baseline.typical_ns or 1.0)
         start = min((block.started_at_ns for _, arm in arms for block in arm.blocks), default=0)
+        last = max((block.started_at_ns for _, arm in arms for block in arm.blocks), default=0)
+        span, span_name = (60e9, "minutes") if last - start > 120e9 else (1e9, "seconds")
         everything: list[float] = []
         for row, (number, arm) in enumerate(arms):
             samples = [
@@ -158,7 +160,7 @@ def distribution(case: CaseResult) -> str:
             left.scatter(shown, heights, s=3.5, color=colour(number), alpha=0.35, linewidth=0)
             if arm.typical_ns is not None:
                 left.plot([arm.typical_ns / scale] * 2, [row - 0.4, row + 0.4], color=colour(number), linewidth=1.8)
-            _draw_blocks(right, arm, number, scale, start)
+            _draw_blocks(right, arm, number, scale, start, span)
         limit = _upper_limit(everything)
         left.set_xlim(0, limit)
         beyond = sum(sample > limit for sample in everything)
@@ -166,7 +168,7 @@ def distribution(case: CaseResult) -> str:
         left.set_ylim(len(arms) - 0.45, -0.55)
         left.set_xlabel(f"{unit} a call, single iterations" + (f" ({beyond} beyond the edge)" if beyond else ""))
         right.set_ylim(bottom=0)
-        right.set_xlabel("minutes since the case's first block")
+        right.set_xlabel(f"{span_name} since the case's first block")
         right.set_ylabel(f"{unit} a call, blocks")
         for axes in (left, right):
             axes.grid(color=GRID, linewidth=0.6)
@@ -176,11 +178,11 @@ def distribution(case: CaseResult) -> str:
         return _svg(figure, f"Times of {case.case.name}")
 
 
-def _draw_blocks(axes: Any, arm: ArmResult, number: int, scale: float, start: int) -> None:
+def _draw_blocks(axes: Any, arm: ArmResult, number: int, scale: float, start: int, span: float) -> None:
     for process, times in arm.times.items():
-        minutes = [(block.started_at_ns - start) / 60e9 for block in arm.blocks if block.process == process]
+        elapsed = [(block.started_at_ns - start) / span for block in arm.blocks if block.process == process]
         axes.plot(
-            minutes, [value / scale for value in times], color=colour(number), linewidth=0.8, marker="o", markersize=2.2
+            elapsed, [value / scale for value in times], color=colour(number), linewidth=0.8, marker="o", markersize=2.2
         )
 
 
