@@ -12,7 +12,7 @@ from suite.bundle import schema
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
 
-PROFILE_ROWS = 12
+PROFILE_ROWS = 10
 PLAIN_NAMES = {"eager": "eager", "inductor": "torch.compile", "inductor-freezing": "torch.compile with frozen weights"}
 """How a sentence calls an arm."""
 
