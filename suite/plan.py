@@ -140,7 +140,9 @@ def command(request: Request) -> str:
 def source() -> schema.Source:
     """The suite's own revision: git's, or what the image was built from."""
     if revision := os.environ.get("SPEEDPROOF_REVISION"):
-        return schema.Source(version=suite.__version__, revision=revision, dirty=False)
+        # An image says of itself whether it was built from changed files; without a word of it, nobody knows.
+        dirty = {"true": True, "false": False}.get(os.environ.get("SPEEDPROOF_DIRTY", ""))
+        return schema.Source(version=suite.__version__, revision=revision, dirty=dirty)
     root = Path(__file__).resolve().parent.parent
     revision, status = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain", "--untracked-files=no")
     return schema.Source(

@@ -6,6 +6,7 @@ Reads the process's own symbol table through ctypes; run inside the worker, afte
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -62,14 +63,44 @@ def called_libraries(maps: str) -> dict[str, list[str]]:
     """
     called = {}
     for kind, symbol in CALLS.items():
-        try:
-            address = ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
-        except (AttributeError, OSError, TypeError):
-            continue
-        path = file_at(maps, address) if address else None
+        path = _file_of(symbol, maps)
+        if kind == "allocator" and path == os.path.realpath("/proc/self/exe"):
+            # A program that is not position independent (Debian's python3.11) holds malloc's canonical address in its own
+            # linkage table, whoever serves the calls; so jemalloc is asked whether it served one.
+            path = _file_of("mallctl", maps) if jemalloc_serves() else None
         if path:
             called[f"{kind}_called"] = [PurePosixPath(path).name]
     return called
+
+
+def _file_of(symbol: str, maps: str) -> str | None:
+    """The file in which this process finds a symbol; None when it has none of that name."""
+    try:
+        address = ctypes.cast(getattr(ctypes.CDLL(None), symbol), ctypes.c_void_p).value
+    except (AttributeError, OSError, TypeError):
+        return None
+    return file_at(maps, address) if address else None
+
+
+def jemalloc_serves(size: int = 1 << 20) -> bool:
+    """Whether jemalloc counts an allocation of `size` bytes made through malloc as its own (its `thread.allocated`)."""
+    try:
+        process = ctypes.CDLL(None)
+        process.malloc.restype = ctypes.c_void_p
+        process.malloc.argtypes, process.free.argtypes = [ctypes.c_size_t], [ctypes.c_void_p]
+        before = _allocated_by_jemalloc(process)
+        block = process.malloc(size)
+        after = _allocated_by_jemalloc(process)
+        process.free(block)
+    except (AttributeError, OSError, TypeError):
+        return False
+    return before is not None and after is not None and after - before >= size
+
+
+def _allocated_by_jemalloc(process: ctypes.CDLL) -> int | None:
+    value, length = ctypes.c_uint64(), ctypes.c_size_t(8)
+    failed = process.mallctl(b"thread.allocated", ctypes.byref(value), ctypes.byref(length), None, ctypes.c_size_t(0))
+    return None if failed else value.value
 
 
 def options_in_force() -> dict[str, str]:

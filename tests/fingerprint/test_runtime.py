@@ -15,6 +15,7 @@ from suite.bundle.schema import Effective, Fact
 from suite.fingerprint import effective, runtime
 from suite.fingerprint import torch as torch_facts
 from suite.fingerprint.files import Text
+from suite.launch import libraries
 from tests.fingerprint.trees import write_tree
 
 # Recorded in a worker with both libraries preloaded, shortened.
@@ -159,3 +160,18 @@ def test_torchs_facts_are_printed_by_a_process_of_their_own(repository: Path) ->
     assert facts["version"].status == "ok"
     assert facts["cpu_capability"].status == "ok"
     assert facts["intra_op_threads"].value >= 1
+
+
+JEMALLOC_PROBE = "from suite.fingerprint.runtime import jemalloc_serves; print(jemalloc_serves())"
+
+
+@pytest.mark.parametrize("preloaded", [True, False])
+def test_jemalloc_is_asked_whether_it_serves(preloaded: bool) -> None:
+    found = libraries.find({})
+    if found.jemalloc.path is None:
+        pytest.skip("jemalloc is not installed")
+    environment = {**os.environ, "LD_PRELOAD": str(found.jemalloc.path) if preloaded else ""}
+    done = subprocess.run(
+        [sys.executable, "-c", JEMALLOC_PROBE], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.strip() == str(preloaded)
