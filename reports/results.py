@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from reports.state import Dependence, dependence
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
+from suite.statistics.aggregate import Aggregate, geometric_means
+from suite.statistics.economics import BreakEven, break_even
+from suite.statistics.family import adjusted, minimum_detectable_effect, p_value
+from suite.statistics.outliers import Outliers, tukey
 from suite.statistics.ratio import Ratio, block_time, ratio, typical_time
+from suite.statistics.tails import PERCENTILES, Percentile, percentile
 from suite.statistics.verdict import Verdict, noise_floor, verdict
+from suite.statistics.warmup import Steady, agree, classify
 
 BlockTimes = dict[int, list[float]]
 """Process index -> block times in ns, in the order in which they were measured."""
@@ -31,12 +40,24 @@ class Compilation:
 
 @dataclass(frozen=True)
 class ArmResult:
-    """One arm of one case. `typical_ns` is the time of a call; `reason` says why there is none."""
+    """One arm of one case. `typical_ns` is the time of a call; `reason` says why there is none.
+
+    `adjusted_p` is the ratio's p value over the report's family (None without an interval), `detectable` the least ratio above one that
+    the run could have told from the noise floor, `steady` the warm-up class of each process and `steadiness` theirs together.
+    """
 
     arm: schema.Arm
     typical_ns: float | None
     ratio: Ratio | None
     verdict: Verdict | None
+    adjusted_p: float | None
+    detectable: float | None
+    break_even: BreakEven | str | None
+    percentiles: tuple[Percentile | str, ...]
+    outliers: Outliers
+    steady: dict[int, Steady]
+    steadiness: str
+    dependence: Dependence | str | None
     compilation: Compilation
     accuracy: schema.Accuracy | None
     blocks: tuple[schema.Block, ...]
@@ -59,12 +80,17 @@ class CaseResult:
     candidates: tuple[ArmResult, ...]
     noise_floor: float
     ended: tuple[schema.ProcessEnded, ...]
-    unsettled: tuple[schema.ArmWarm, ...]
+    stopped: schema.Stopped | None
 
     @property
     def arms(self) -> tuple[ArmResult, ...]:
         """Baseline, noise arm and candidates, in the order of the plan."""
         return (self.baseline, *((self.noise,) if self.noise else ()), *self.candidates)
+
+    @property
+    def processes(self) -> list[int]:
+        """Indices of the processes that measured any arm."""
+        return sorted({process for arm in self.arms for process in arm.times})
 
     @property
     def troubles(self) -> tuple[schema.ProcessEnded, ...]:
@@ -87,6 +113,7 @@ class Results:
 
     cases: tuple[CaseResult, ...]
     headline: Headline | None
+    aggregate: Aggregate | str
 
     @property
     def comparisons(self) -> list[tuple[CaseResult, ArmResult]]:
@@ -99,49 +126,116 @@ class Results:
 
 
 def results(bundle: Loaded) -> Results:
-    """Compute everything from the bundle's blocks and events."""
-    cases = tuple(_case(bundle, case) for case in bundle.run.cases)
+    """Compute everything from the bundle's blocks and events.
+
+    Two passes: the verdicts need every comparison's p value, because they are adjusted over the report's family.
+    """
+    measured = [_Measured(bundle, case) for case in bundle.run.cases]
+    keys = [(one.case.name, label) for one in measured for label in one.p_values]
+    p_values = dict(zip(keys, adjusted([p for one in measured for p in one.p_values.values()]), strict=True))
+    cases = tuple(_case(bundle, one, p_values) for one in measured)
     last = next((case for case in reversed(cases) if case.candidates), None)
-    return Results(cases, Headline(last, last.candidates[0]) if last else None)
+    ratios = {case.case.name: {arm.arm.label: arm.ratio for arm in case.candidates} for case in cases}
+    return Results(cases, Headline(last, last.candidates[0]) if last else None, geometric_means(ratios))
 
 
-def _case(bundle: Loaded, case: schema.Case) -> CaseResult:
-    blocks: dict[str, list[schema.Block]] = defaultdict(list)
-    for block in bundle.blocks:
-        if block.case == case.name and block.phase == "measure":
-            blocks[block.arm].append(block)
-    arms = [arm for arm in bundle.run.arms if arm.name not in case.not_applicable]
-    times = {arm.label: _times(blocks[arm.label]) for arm in arms}
-    baseline = next(arm for arm in arms if arm.role == "baseline")
-    again = next((arm for arm in arms if arm.role == "noise"), None)
-    floor = noise_floor(ratio(times[baseline.label], times[again.label])) if again else noise_floor("no noise arm")
+class _Measured:
+    """A case's blocks, times and ratios: the first pass."""
 
+    def __init__(self, bundle: Loaded, case: schema.Case) -> None:
+        self.case = case
+        self.arms = [arm for arm in bundle.run.arms if arm.name not in case.not_applicable]
+        self.blocks: dict[str, list[schema.Block]] = defaultdict(list)
+        self.warmups: dict[str, list[schema.Block]] = defaultdict(list)
+        for block in bundle.blocks:
+            if block.case == case.name:
+                (self.blocks if block.phase == "measure" else self.warmups)[block.arm].append(block)
+        self.times = {arm.label: _times(self.blocks[arm.label]) for arm in self.arms}
+        self.baseline = next(arm for arm in self.arms if arm.role == "baseline")
+        self.noise = next((arm for arm in self.arms if arm.role == "noise"), None)
+        self.ratios: dict[str, Ratio] = {}
+        for arm in self.arms:
+            found = ratio(self.times[self.baseline.label], self.times[arm.label]) if arm is not self.baseline else ""
+            if isinstance(found, Ratio):
+                self.ratios[arm.label] = found
+        again = self.ratios.get(self.noise.label) if self.noise else None
+        self.noise_floor = noise_floor(again or "no noise arm")
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """Unadjusted p by candidate, of those that have an interval."""
+        return {
+            arm.label: p_value([math.log(value) for value in self.ratios[arm.label].per_process])
+            for arm in self.arms
+            if arm.role == "candidate" and arm.label in self.ratios and self.ratios[arm.label].interval is not None
+        }
+
+
+def _case(bundle: Loaded, one: _Measured, p_values: dict[tuple[str, str], float]) -> CaseResult:
     def result(arm: schema.Arm) -> ArmResult:
-        compared = ratio(times[baseline.label], times[arm.label]) if arm.role != "baseline" else None
-        found = compared if isinstance(compared, Ratio) else None
-        return ArmResult(
-            arm=arm,
-            typical_ns=typical_time(times[arm.label]) if times[arm.label] else None,
-            ratio=found,
-            verdict=verdict(found, floor) if found and arm.role == "candidate" else None,
-            compilation=_compilation(bundle.events, case.name, arm.label),
-            accuracy=bundle.accuracies.get((case.name, arm.name)),
-            blocks=tuple(blocks[arm.label]),
-            times=times[arm.label],
-            reason="" if times[arm.label] else _why_not(bundle, case.name, arm.label),
-        )
+        return _arm(bundle, one, arm, p_values.get((one.case.name, arm.label)))
 
     return CaseResult(
-        case=case,
-        baseline=result(baseline),
-        noise=result(again) if again else None,
-        candidates=tuple(result(arm) for arm in arms if arm.role == "candidate"),
-        noise_floor=floor,
-        ended=tuple(e for e in bundle.events if isinstance(e, schema.ProcessEnded) and e.case == case.name),
-        unsettled=tuple(
-            e for e in bundle.events if isinstance(e, schema.ArmWarm) and e.case == case.name and not e.settled
+        case=one.case,
+        baseline=result(one.baseline),
+        noise=result(one.noise) if one.noise else None,
+        candidates=tuple(result(arm) for arm in one.arms if arm.role == "candidate"),
+        noise_floor=one.noise_floor,
+        ended=tuple(e for e in bundle.events if isinstance(e, schema.ProcessEnded) and e.case == one.case.name),
+        stopped=next(
+            (e for e in reversed(bundle.events) if isinstance(e, schema.Stopped) and e.case == one.case.name), None
         ),
     )
+
+
+def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, adjusted_p: float | None) -> ArmResult:
+    times, found = one.times[arm.label], one.ratios.get(arm.label)
+    compilation = _compilation(bundle.events, one.case.name, arm.label)
+    steady = _steady(one.warmups[arm.label], one.blocks[arm.label])
+    steadiness = agree([series.name for series in steady.values()])
+    samples = [sample / block.calls_per_iteration for block in one.blocks[arm.label] for sample in block.iterations_ns]
+    candidate = arm.role == "candidate"
+    judged = None
+    if found and candidate:
+        judged = verdict(found, one.noise_floor, 1.0 if adjusted_p is None else adjusted_p)
+        if judged.word and steadiness == "no steady state":
+            judged = Verdict("inconclusive", f"{arm.label} reached no steady state", "a longer warm-up would settle it")
+    baseline_ns = typical_time(one.times[one.baseline.label]) if one.times[one.baseline.label] else None
+    cost_ns = compilation.cold_ns
+    return ArmResult(
+        arm=arm,
+        typical_ns=typical_time(times) if times else None,
+        ratio=found,
+        verdict=judged,
+        adjusted_p=adjusted_p,
+        detectable=_detectable(found, one.noise_floor) if candidate else None,
+        break_even=break_even(cost_ns, baseline_ns, found) if found and candidate and cost_ns and baseline_ns else None,
+        percentiles=tuple(percentile(samples, percent) for percent in PERCENTILES) if samples else (),
+        outliers=tukey(samples),
+        steady=steady,
+        steadiness=steadiness,
+        dependence=dependence(bundle, one.case.name, one.baseline.label, arm.label) if found and candidate else None,
+        compilation=compilation,
+        accuracy=bundle.accuracies.get((one.case.name, arm.name)),
+        blocks=tuple(one.blocks[arm.label]),
+        times=times,
+        reason="" if times else _why_not(bundle, one.case.name, arm.label),
+    )
+
+
+def _detectable(found: Ratio | None, delta: float) -> float | None:
+    if found is None or found.interval is None:
+        return None
+    logs = [math.log(value) for value in found.per_process]
+    return minimum_detectable_effect(statistics.stdev(logs), len(logs), delta)
+
+
+def _steady(warmups: Iterable[schema.Block], blocks: Iterable[schema.Block]) -> dict[int, Steady]:
+    """The warm-up class of every process: its warm-up and measured iterations in order, per call."""
+    series: dict[int, list[float]] = defaultdict(list)
+    for block in sorted([*warmups, *blocks], key=lambda block: block.started_at_ns):
+        series[block.process] += [sample / block.calls_per_iteration for sample in block.iterations_ns]
+    return {process: classify(samples) for process, samples in sorted(series.items())}
 
 
 def _times(blocks: Iterable[schema.Block]) -> BlockTimes:

@@ -18,6 +18,7 @@ import msgspec
 import psutil
 
 from suite import rules, telemetry
+from suite.allocate import Wish, decide, ended_well, is_settled, pairs_for
 from suite.bundle import manifest, reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle
 from suite.cases import workload
@@ -74,46 +75,57 @@ class Orchestrator:
             KeyboardInterrupt: after the bundle was closed as "interrupted".
             UserError: when results cannot be written any more; the bundle stays as it is.
         """
-        units = self._remaining()
         try:
-            while units:
-                unit = units.pop(0)
-                self.display.plan(units)
-                if self._failures.get(unit.case.name, 0) >= FAILURES_PER_CASE:
-                    self.bundle.event(
-                        schema.Noted(
-                            at=now(),
-                            case=unit.case.name,
-                            message=f"{unit.title} was left out after {FAILURES_PER_CASE} failures",
-                        )
-                    )
-                    self.display.say(f"{unit.title} left out after {FAILURES_PER_CASE} failures of this case")
-                    continue
-                self._run_unit(unit, units)
+            self._run_all(self._remaining("measure"))
+            while unit := self._one_more():
+                self._run_unit(unit, [])
+            self._run_all(self._remaining("profile"))
         except KeyboardInterrupt:
             self.bundle.event(schema.Noted(at=now(), message="interrupted by the user"))
             self._close("interrupted")
             raise
-        self._close("incomplete" if self._failures or self._remaining() else "complete")
+        self._close(
+            "incomplete" if self._failures or self._remaining("measure") + self._remaining("profile") else "complete"
+        )
         shutil.rmtree(self.machine.cache, ignore_errors=True)
         return self.run
 
+    def _run_all(self, units: list[Unit]) -> None:
+        while units:
+            unit = units.pop(0)
+            self.display.plan(units)
+            if self._failures.get(unit.case.name, 0) < FAILURES_PER_CASE:
+                self._run_unit(unit, units)
+                continue
+            message = f"{unit.title} was left out after {FAILURES_PER_CASE} failures of this case"
+            self.bundle.event(schema.Noted(at=now(), case=unit.case.name, message=message))
+            self.display.say(message)
+
     # --- what is left to do -----------------------------------------------------------------------------------------
 
-    def _remaining(self) -> list[Unit]:
-        loaded = reader.load(self.bundle.path)
-        done = {
-            (e.case, e.role, e.process)
-            for e in loaded.events
-            if isinstance(e, schema.ProcessEnded) and e.outcome == "ok"
-        }
-        units = [
-            Unit(case, "measure", process, self._prior(case))
-            for process in range(self.run.procedure.processes)
-            for case in self.run.cases
-        ]
-        units += [Unit(case, "profile", 0, self._prior(case)) for case in self.run.cases]
+    def _remaining(self, role: Role) -> list[Unit]:
+        """The processes of the plan that have not ended well; those beyond the plan are `_one_more`'s."""
+        done = ended_well(reader.load(self.bundle.path))
+        count = self.run.procedure.processes if role == "measure" else 1
+        units = [Unit(case, role, process, self._prior(case)) for process in range(count) for case in self.run.cases]
         return [unit for unit in units if unit.key not in done]
+
+    def _one_more(self) -> Unit | None:
+        """The process that a run may still buy: of the case whose interval is widest, within budget and maximum; else None."""
+        loaded = reader.load(self.bundle.path)
+        decisions = [
+            decide(loaded, case, self._prior(case), self._failures.get(case.name, 0) >= FAILURES_PER_CASE)
+            for case in self.run.cases
+            if not is_settled(loaded, case)
+        ]
+        for decision in decisions:
+            if isinstance(decision, schema.Stopped):
+                self.bundle.event(decision)
+        wishes = [decision for decision in decisions if isinstance(decision, Wish)]
+        if not wishes:
+            return None
+        wish = max(wishes, key=lambda wish: wish.half_width)
+        return Unit(wish.case, "measure", wish.process, wish.cost_s)
 
     def _prior(self, case: schema.Case) -> float:
         return self.run.procedure.measure_budget_ns / 1e9 * 1.3 + workload(case.workload).setup_estimate_s(case)
@@ -144,6 +156,7 @@ class Orchestrator:
             done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured]
             if unit.role == "measure"
             else [],
+            pairs=pairs_for(loaded, unit.case, self._prior(unit.case)) if unit.role == "measure" else None,
             not_run=self.machine.not_run,
         )
 

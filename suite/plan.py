@@ -59,7 +59,7 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
     if request.processes is not None:
         if request.processes < 1:
             raise UserError(f"a case needs at least one process, not {request.processes}.")
-        procedure = msgspec.structs.replace(procedure, processes=request.processes)
+        procedure = msgspec.structs.replace(procedure, processes=request.processes, processes_maximum=request.processes)
     return schema.Run(
         schema_version=schema.SCHEMA_VERSION,
         run_id=f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{request.preset}-{secrets.token_hex(2)}",

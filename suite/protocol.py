@@ -16,7 +16,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One worker's work, read from its standard input.
 
     `done` holds the numbers of blocks that earlier incarnations finished, `plan` the schedule they fixed; `check_accuracy` asks for
-    accuracy.json; `not_run` maps an arm's name to the reason why it must not be tried.
+    accuracy.json; `pairs` is what a pilot found worth measuring (None: as many as the budget of a process allows);
+    `not_run` maps an arm's name to the reason why it must not be tried.
     """
 
     bundle: str
@@ -31,6 +32,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     parent: int
     check_accuracy: bool = False
     plan: Planned | None = None
+    pairs: int | None = None
     done: list[int] = []
     not_run: dict[str, str] = {}
 

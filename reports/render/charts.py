@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 
 from reports.render.numbers import time_unit
 from reports.results import ArmResult, CaseResult, Results
+from reports.state import REFERENCES, Regime, series
+from suite.bundle.reader import Loaded
 
 INK, MUTED, GRID, BAND = "#1b2330", "#6b7585", "#e3e7ee", "#eef1f6"
 ARM_COLOURS = ("#5b6675", "#a3acb9", "#0f766e", "#b45309", "#6d28d9", "#be123c", "#1d4ed8")
@@ -184,6 +186,32 @@ def _draw_blocks(axes: Any, arm: ArmResult, number: int, scale: float, start: in
         axes.plot(
             elapsed, [value / scale for value in times], color=colour(number), linewidth=0.8, marker="o", markersize=2.2
         )
+
+
+def states(bundle: Loaded, found: Sequence[Regime]) -> str:
+    """The machine-state reference over the run: one panel a reference, readings coloured alike, other regimes shaded."""
+    readings = sorted(bundle.states, key=lambda state: state.at_ns)
+    start = readings[0].at_ns
+    minutes = [(reading.at_ns - start) / 60e9 for reading in readings]
+    with matplotlib.rc_context({**_STYLE, "font.size": 7.5}):
+        figure = Figure(figsize=(7.4, 1.9))
+        panels = zip(figure.subplots(1, 2), REFERENCES, ("GB/s", "GFLOP/s"), strict=True)
+        for axes, reference, unit in panels:
+            for regime in found:
+                if regime.reference == reference:
+                    edges = ((regime.start_ns - start) / 60e9, (regime.end_ns - start) / 60e9)
+                    axes.axvspan(*edges, color="#fbe3d3", linewidth=0)
+            axes.scatter(
+                minutes, [value / 1e9 for value in series(readings, reference)], s=6, color=ARM_COLOURS[2], linewidth=0
+            )
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel("minutes since the first reading")
+            axes.set_ylabel(f"{reference}, {unit}")
+            axes.grid(color=GRID, linewidth=0.6)
+            axes.set_axisbelow(True)
+            axes.tick_params(length=0)
+        figure.tight_layout(w_pad=2)
+        return _svg(figure, "The machine during the run")
 
 
 def thinned(samples: Sequence[float], most: int) -> list[float]:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from reports.render import charts, numbers, view
 from reports.results import results
+from reports.state import regimes
 from suite.bundle import manifest, reader
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
@@ -48,6 +49,8 @@ def context(bundle: Loaded) -> dict[str, Any]:
         "rows": view.result_rows(found),
         "intact": checked,
         "integrity": integrity,
+        "regimes": regimes(bundle),
+        "state_chart": Markup(charts.states(bundle, regimes(bundle))) if bundle.states else "",
         "overview": Markup(charts.ratios(found)) if found.comparisons else "",
         # Charts are our own SVG; every text in them was escaped by matplotlib.
         "distributions": {

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from reports.render import numbers
 from reports.results import ArmResult, CaseResult, Results
+from reports.state import Regime
 from suite.bundle import schema
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
+from suite.statistics.tails import Percentile
 
 PROFILE_ROWS = 10
 PLAIN_NAMES = {"eager": "eager", "inductor": "torch.compile", "inductor-freezing": "torch.compile with frozen weights"}
@@ -107,6 +110,8 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
     note = f"not run: {arm.reason}" if arm.reason else ""
     if arm.verdict and arm.verdict.word is None:
         note = f"no interval and no verdict from {arm.verdict.reason}"
+    elif arm.verdict and arm.verdict.advice:
+        note = arm.verdict.advice
     return ResultRow(
         case=case.case.name,
         arm=arm.arm.label,
@@ -298,15 +303,117 @@ def stretches(bundle: Loaded) -> str:
     return "; continued ".join(spans) + " UTC"
 
 
-def unsettled(case: CaseResult) -> list[str]:
-    """Sentences about arms that had not settled when their warm-up budget was spent."""
-    labels: dict[str, int] = {}
-    for event in case.unsettled:
-        labels[event.arm] = labels.get(event.arm, 0) + 1
-    return [
-        f"{label} had not settled at the end of its warm-up in {count} process{'es' if count > 1 else ''}"
-        for label, count in labels.items()
-    ]
+def steadiness(case: CaseResult) -> list[str]:
+    """Sentences about arms whose times went on changing, by their warm-up class."""
+    told = {
+        "no steady state": "reached no steady state: its times were still changing when measuring ended",
+        "slowdown": "slowed down while it ran",
+        "inconsistent": "behaves differently from process to process",
+    }
+    sentences = []
+    for arm in case.arms:
+        if arm.steadiness in told:
+            classes = ", ".join(f"process {process}: {series.name}" for process, series in arm.steady.items())
+            sentences.append(f"{arm.arm.label} {told[arm.steadiness]} ({classes})")
+    return sentences
+
+
+def stopping(case: CaseResult) -> str:
+    """Why the case got no further process, in a sentence."""
+    stopped = case.stopped
+    if stopped is None:
+        return ""
+    width = f"; its widest half width is {numbers.percent(stopped.half_width)}" if stopped.half_width else ""
+    return f"Stopped after {stopped.processes} processes: {stopped.reason}{width}."
+
+
+def detail_rows(case: CaseResult) -> list[tuple[str, ...]]:
+    """What stands behind each candidate's verdict: adjusted p, detectable ratio, break-even, machine dependence."""
+    rows: list[tuple[str, ...]] = []
+    for arm in case.candidates:
+        if arm.ratio is None:
+            continue
+        rows.append(
+            (
+                arm.arm.label,
+                f"{arm.adjusted_p:.2g}" if arm.adjusted_p is not None else numbers.NO_NUMBER,
+                f"{numbers.significant(arm.detectable, 3)}{numbers.TIMES}" if arm.detectable else numbers.NO_NUMBER,
+                _break_even(arm),
+                _dependence(arm),
+            )
+        )
+    return rows
+
+
+def _break_even(arm: ArmResult) -> str:
+    found = arm.break_even
+    if found is None or isinstance(found, str):
+        return found or numbers.NO_NUMBER
+    text = f"{numbers.significant(found.calls)} calls"
+    if found.low is not None:
+        text += f" ({numbers.significant(found.low)} to {numbers.significant(found.high) if found.high is not None else 'never'})"
+    return text
+
+
+def _dependence(arm: ArmResult) -> str:
+    found = arm.dependence
+    if found is None or isinstance(found, str):
+        return found or numbers.NO_NUMBER
+    if not found.depends:
+        return f"not seen to follow the memory bandwidth (p = {found.p:.2g}, {found.pairs} pairs)"
+    return f"follows the memory bandwidth: {found.slope:+.2f} % for +1 % (p = {found.p:.2g}, {found.pairs} pairs)"
+
+
+def sample_rows(case: CaseResult) -> list[tuple[str, ...]]:
+    """Percentiles with their limits, outliers and warm-up class of every arm."""
+    rows: list[tuple[str, ...]] = []
+    for arm in case.arms:
+        if not arm.blocks:
+            continue
+        percentiles = [
+            f"{numbers.time(p.value)} ({numbers.time(p.low)} to {numbers.time(p.high)})"
+            if isinstance(p, Percentile)
+            else numbers.NO_NUMBER
+            for p in arm.percentiles
+        ]
+        labelled = f"{arm.outliers.total} of {arm.outliers.samples:,}, {arm.outliers.low_severe + arm.outliers.high_severe} severe"
+        rows.append((arm.arm.label, *percentiles, labelled, arm.steadiness))
+    return rows
+
+
+def regime_sentences(found: Iterable[Regime]) -> list[str]:
+    """When and how the machine changed under the run, one sentence a stretch."""
+    return [_regime_sentence(regime) for regime in found]
+
+
+def _regime_sentence(regime: Regime) -> str:
+    where = f"from process {regime.first_process} of {regime.first_case} on"
+    level, usual = _rate(regime.level, regime.reference), _rate(regime.usual, regime.reference)
+    side = "below" if regime.change < 0 else "above"
+    blocks = f"{regime.blocks} measured block{'s lie' if regime.blocks != 1 else ' lies'} in this stretch"
+    return (
+        f"From {_clock(regime.start_ns)} to {_clock(regime.end_ns)} UTC, {where}, the {regime.reference} was {level}, "
+        f"{abs(regime.change):.0%} {side} the usual {usual}; {blocks}, flagged and kept."
+    )
+
+
+def _clock(nanoseconds: int) -> str:
+    return f"{datetime.fromtimestamp(nanoseconds / 1e9, UTC):%H:%M:%S}"
+
+
+def _rate(value: float, reference: str) -> str:
+    unit = "GB/s" if reference == "memory bandwidth" else "GFLOP/s"
+    return f"{numbers.significant(value / 1e9)} {unit}"
+
+
+def aggregate_sentence(found: Results) -> str:
+    """The geometric means over the cases that every arm completed."""
+    if isinstance(found.aggregate, str):
+        return f"No geometric mean: {found.aggregate}."
+    means = ", ".join(
+        f"{label} {numbers.significant(mean, 3)}{numbers.TIMES}" for label, mean in found.aggregate.ratios.items()
+    )
+    return f"Geometric mean over {len(found.aggregate.cases)} of {found.aggregate.total} cases, those that every arm completed: {means}."
 
 
 def unique_notes(notes: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ FILES: dict[str, Any] = {
     "run.json": schema.Run,
     "fingerprint.json": schema.Fingerprint,
     "samples.jsonl": schema.Block,
+    "state.jsonl": schema.State,
     "events.jsonl": schema.AnyEvent,
     "telemetry.jsonl": schema.Telemetry,
     "cases/<case>/<arm>/profile.json": schema.Profile,

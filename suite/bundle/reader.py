@@ -31,6 +31,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     blocks: list[schema.Block]
     events: list[schema.AnyEvent]
     telemetry: list[schema.Telemetry]
+    states: list[schema.State]
     profiles: dict[tuple[str, str], schema.Profile]
     accuracies: dict[tuple[str, str], schema.Accuracy]
     notes: list[str]
@@ -146,6 +147,7 @@ def load(bundle: Path) -> Loaded:
         blocks=_unique(read_rows(bundle / writer.SAMPLES, schema.Block, notes), notes),
         events=events,
         telemetry=list(read_rows(bundle / writer.TELEMETRY, schema.Telemetry, notes)),
+        states=list(read_rows(bundle / writer.STATE, schema.State, notes)),
         profiles=profiles,
         accuracies=accuracies,
         notes=notes,

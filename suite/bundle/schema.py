@@ -96,12 +96,21 @@ class Arm(Row, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Procedure(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """How the run measures: the preset's numbers. Durations in nanoseconds."""
+    """How the run measures: the preset's numbers. Durations in nanoseconds.
+
+    Every case gets `processes` processes. More follow, up to `processes_maximum`, while a candidate's interval is wider than
+    `target_half_width` (a fraction) on either side and measuring has taken less than `budget_ns`. `arm_minimum_ns` is the least
+    time for which every arm is measured in every process.
+    """
 
     processes: int
+    processes_maximum: int = 0
+    target_half_width: float = 0.01
+    budget_ns: int = 0
     block_duration_ns: int
     block_minimum_iterations: int
     sample_minimum_ns: int
+    arm_minimum_ns: int = 0
     pairs_minimum: int
     pairs_maximum: int
     measure_budget_ns: int
@@ -218,6 +227,27 @@ class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
     minor_faults: int = 0
 
 
+# --- state.jsonl ----------------------------------------------------------------------------------------------------
+
+
+class State(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """One reading of the machine-state reference, taken in the worker between blocks, before block number `before_block`.
+
+    `triad_ns` is the fastest of a few runs of a = b + s * c over arrays far larger than the caches, moving `triad_bytes`;
+    `gemm_ns` that of a small matrix product of `gemm_operations` floating-point operations that fits into them.
+    """
+
+    case: str
+    process: int
+    incarnation: int
+    before_block: int
+    at_ns: int
+    triad_ns: int
+    triad_bytes: int
+    gemm_ns: int
+    gemm_operations: int
+
+
 # --- events.jsonl ---------------------------------------------------------------------------------------------------
 
 
@@ -321,6 +351,15 @@ class Effective(Event, frozen=True, kw_only=True, omit_defaults=True):
     peak_rss_bytes: int
 
 
+class Stopped(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a case got no further process. `half_width` is the widest of its candidates', a fraction; None without an interval."""
+
+    case: str
+    reason: Literal["target reached", "budget spent", "most processes reached", "failures"]
+    processes: int
+    half_width: float | None = None
+
+
 class ProcessEnded(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A worker ended; `message` is one sentence when the outcome is not ok."""
 
@@ -336,7 +375,7 @@ class ProcessEnded(Event, frozen=True, kw_only=True, omit_defaults=True):
     peak_rss_bytes: int | None
 
 
-AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | Effective | ProcessEnded
+AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | Effective | Stopped | ProcessEnded
 
 # --- telemetry.jsonl ------------------------------------------------------------------------------------------------
 

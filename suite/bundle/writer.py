@@ -16,11 +16,12 @@ from typing import Any
 import msgspec
 
 from suite.bundle.errors import BundleError
-from suite.bundle.schema import Block, Event, Row, Telemetry
+from suite.bundle.schema import Block, Event, Row, State, Telemetry
 
 SAMPLES = "samples.jsonl"
 EVENTS = "events.jsonl"
 TELEMETRY = "telemetry.jsonl"
+STATE = "state.jsonl"
 RUN = "run.json"
 FINGERPRINT = "fingerprint.json"
 
@@ -117,6 +118,10 @@ class Bundle:
     def block(self, row: Block) -> None:
         """Append a block to samples.jsonl."""
         append(self.path / SAMPLES, row)
+
+    def state(self, row: State) -> None:
+        """Append a reading of the machine-state reference to state.jsonl."""
+        append(self.path / STATE, row)
 
     def event(self, row: Event) -> None:
         """Append an event to events.jsonl."""

@@ -21,7 +21,8 @@ from suite.cases.contract import Built
 from suite.clocktime import now
 from suite.fingerprint.effective import read_effective
 from suite.measure.clock import no_garbage_collection, overhead_ns, resolution_ns, time_iterations
-from suite.measure.schedule import Slot, iterations_per_block, pairs_within, slots
+from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
+from suite.measure.state import StateReference
 from suite.measure.warmup import Warmup, warm_up
 from suite.profiling.compilation import CompilationWatch
 from suite.protocol import Assignment, Reporter
@@ -154,9 +155,10 @@ class Measurement:
                 for label, warm in warmups.items()
             }
             block_ns = {label: warm.typical_ns * calls[label] * iterations[label] for label, warm in warmups.items()}
-            pairs = pairs_within(
-                procedure.measure_budget_ns, block_ns, procedure.pairs_minimum, procedure.pairs_maximum
-            )
+            least = least_pairs(block_ns, procedure.arm_minimum_ns, procedure.pairs_minimum)
+            most = max(least, procedure.pairs_maximum)
+            affordable = pairs_within(procedure.measure_budget_ns, block_ns, least, most)
+            pairs = affordable if self.assignment.pairs is None else max(least, min(self.assignment.pairs, most))
         plan = schema.Planned(
             at=now(),
             case=self.case.name,
@@ -183,9 +185,14 @@ class Measurement:
     def _measure(self, plan: schema.Planned) -> None:
         schedule = slots(plan.order, plan.pairs, first_rotation=self.assignment.process)
         done = set(self.assignment.done)
+        reference = StateReference()
+        pair = -1
         for slot in schedule:
             if slot.block in done or slot.arm not in self.calls:
                 continue
+            if slot.pair != pair:
+                pair = slot.pair
+                self._read_state(reference, slot.block)
             self.report("measure", slot.arm, WARM_SHARE + (1 - WARM_SHARE) * slot.block / len(schedule))
             calls = plan.calls_per_iteration[slot.arm]
             with no_garbage_collection():
@@ -193,7 +200,12 @@ class Measurement:
                 durations = time_iterations(self.calls[slot.arm], plan.iterations[slot.arm], calls)
                 after = resource.getrusage(resource.RUSAGE_SELF)
             self.bundle.block(self._block(slot, "measure", started, calls, durations, before, after))
+        self._read_state(reference, len(schedule))
         self.report("done", fraction=1.0)
+
+    def _read_state(self, reference: StateReference, before_block: int) -> None:
+        a = self.assignment
+        self.bundle.state(reference.read(self.case.name, a.process, a.incarnation, before_block))
 
     def _block(
         self,

@@ -1,14 +1,12 @@
-"""Which arm is measured when: blocks in mirrored, rotated order, so that drift and position cancel.
-
-Two arms give AB BA, BA AB, ...; k arms give balanced rotations: pair j runs the arms rotated by j, then the same order
-mirrored. Within every pair each arm has the same mean position, so a linear drift adds the same to all of them; over k
-pairs each arm has stood in each place equally often.
-"""
+"""Which arm is measured when, and how much of it: slots, block lengths and how many pairs a budget buys."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from suite.statistics.order import mirrored
 
 
 @dataclass(frozen=True)
@@ -22,27 +20,23 @@ class Slot:
 
 
 def slots(arms: Sequence[str], pairs: int, first_rotation: int) -> list[Slot]:
-    """The schedule of a process: `pairs` pairs over `arms`. Processes differ in `first_rotation`.
+    """The schedule of a process: `pairs` pairs over `arms` (see `mirrored`). Processes differ in `first_rotation`.
 
     Raises:
         ValueError: without arms or pairs, or with a label that stands twice.
     """
-    if not arms or pairs < 1:
-        raise ValueError("a schedule needs at least one arm and one pair")
-    if len(set(arms)) != len(arms):
-        raise ValueError(f"labels must be unique: {', '.join(arms)}")
-    schedule: list[Slot] = []
-    for pair in range(pairs):
-        turn = (pair + first_rotation) % len(arms)
-        rotated = [*arms[turn:], *arms[:turn]]
-        for position, arm in enumerate([*rotated, *reversed(rotated)]):
-            schedule.append(Slot(len(schedule), pair, position, arm))
-    return schedule
+    order, length = mirrored(arms, pairs, first_rotation), 2 * len(arms)
+    return [Slot(number, number // length, number % length, arm) for number, arm in enumerate(order)]
 
 
 def iterations_per_block(typical_ns: float, calls_per_iteration: int, block_duration_ns: int, minimum: int) -> int:
     """Iterations of a block: as many as fill `block_duration_ns`, at least `minimum`."""
     return max(minimum, -(-block_duration_ns // max(1, round(typical_ns * calls_per_iteration))))
+
+
+def least_pairs(block_ns: Mapping[str, float], arm_minimum_ns: int, minimum: int) -> int:
+    """Pairs that measure every arm for at least `arm_minimum_ns`, and at least `minimum`; a pair holds two blocks of each."""
+    return max(minimum, *(math.ceil(arm_minimum_ns / (2 * duration)) for duration in block_ns.values()))
 
 
 def pairs_within(budget_ns: int, block_ns: Mapping[str, float], minimum: int, maximum: int) -> int:

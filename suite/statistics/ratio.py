@@ -35,12 +35,13 @@ class Interval:
 class Ratio:
     """Time of the baseline over time of the arm: above 1 the arm is faster.
 
-    `interval` is None when there are too few processes; `reason` then says so. `per_process` holds each process's ratio.
+    `interval` is None when there are too few processes; `reason` then says so. `per_process` holds the ratio in each of `processes`.
     """
 
     estimate: float
     interval: Interval | None
     per_process: tuple[float, ...]
+    processes: tuple[int, ...]
     reason: str = ""
 
 
@@ -111,10 +112,12 @@ def ratio(
     logs = [log_time(baseline[process]) - log_time(arm[process]) for process in shared]
     estimate = math.exp(statistics.fmean(logs))
     per_process = tuple(math.exp(value) for value in logs)
+    processes = tuple(shared)
     if len(logs) < MINIMUM_PROCESSES:
         plural = "process" if len(logs) == 1 else "processes"
-        return Ratio(
-            estimate, None, per_process, f"{len(logs)} {plural}: an interval needs at least {MINIMUM_PROCESSES}"
-        )
+        reason = f"{len(logs)} {plural}: an interval needs at least {MINIMUM_PROCESSES}"
+        return Ratio(estimate, None, per_process, processes, reason)
     interval = t_interval(logs, confidence)
-    return Ratio(estimate, Interval(math.exp(interval.low), math.exp(interval.high), confidence), per_process)
+    return Ratio(
+        estimate, Interval(math.exp(interval.low), math.exp(interval.high), confidence), per_process, processes
+    )

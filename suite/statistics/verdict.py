@@ -1,15 +1,18 @@
-"""From a ratio, its interval and the noise floor to one word.
+"""From a ratio, its interval, its significance and the noise floor to one word.
 
-faster or slower: the whole interval lies beyond the noise floor; equivalent: the whole interval lies within it (the interval
-form of two one-sided tests; Schuirmann 1987, here at the stricter 95 % interval) and it is at most 5 %; inconclusive: anything else.
+faster or slower: the whole interval lies beyond the noise floor, and the adjusted p is below 1 % over the report's family of
+comparisons; equivalent: the whole interval lies within the noise floor (the interval form of two one-sided tests; Schuirmann 1987,
+here at the stricter 95 % interval) and that is at most 5 %; inconclusive: anything else.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from typing import Literal
 
+from suite.statistics.family import MOST_PROCESSES, more_processes
 from suite.statistics.ratio import Ratio
 
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
@@ -17,17 +20,19 @@ Word = Literal["faster", "slower", "equivalent", "inconclusive"]
 MINIMUM_NOISE_FLOOR = 0.01
 """A ratio within 1 % of one is not claimed, however quiet the machine was."""
 
-
 MAXIMUM_EQUIVALENCE = 0.05
 """Above a noise floor of 5 % nothing is called equivalent: a margin that wide says nothing about the arms, only about the machine."""
+
+SIGNIFICANCE = 0.01
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`word` for the headline; `reason` in one clause; `word` is None where no verdict may be given."""
+    """`word` for the headline, None where no verdict may be given; `reason` in one clause; `advice` says what would settle it."""
 
     word: Word | None
     reason: str
+    advice: str = ""
 
 
 def noise_floor(again: Ratio | str) -> float:
@@ -38,27 +43,36 @@ def noise_floor(again: Ratio | str) -> float:
     if isinstance(again, str):
         return MINIMUM_NOISE_FLOOR
     edges = (again.interval.low, again.interval.high) if again.interval else again.per_process
-    return max(MINIMUM_NOISE_FLOOR, *(abs(math.expm1(abs(math.log(edge)))) for edge in edges))
+    return max(MINIMUM_NOISE_FLOOR, *(math.expm1(abs(math.log(edge))) for edge in edges))
 
 
-def verdict(ratio: Ratio, delta: float) -> Verdict:
-    """The verdict on a ratio at noise floor `delta` (a fraction).
+def verdict(ratio: Ratio, delta: float, adjusted_p: float) -> Verdict:
+    """The verdict on a ratio at noise floor `delta` (a fraction) with its p value adjusted over the report's family.
 
     The zone of no claim is symmetric on the log scale, [1 / (1 + delta), 1 + delta].
     """
     if ratio.interval is None:
         return Verdict(None, ratio.reason)
-    low, high = ratio.interval.low, ratio.interval.high
-    upper = 1 + delta
-    if low > upper:
-        return Verdict("faster", "the whole interval lies above the noise floor")
-    if high < 1 / upper:
-        return Verdict("slower", "the whole interval lies below the noise floor")
-    if low >= 1 / upper and high <= upper and delta > MAXIMUM_EQUIVALENCE:
-        return Verdict(
-            "inconclusive",
-            f"the interval lies within a noise floor of {delta:.0%}, too wide to call anything equivalent",
-        )
+    low, high, upper = ratio.interval.low, ratio.interval.high, 1 + delta
+    beyond: Word | None = "faster" if low > upper else "slower" if high < 1 / upper else None
+    if beyond and adjusted_p < SIGNIFICANCE:
+        side = "above" if beyond == "faster" else "below"
+        return Verdict(beyond, f"the whole interval lies {side} the noise floor")
+    if beyond:
+        reason = f"the interval lies beyond the noise floor, but its adjusted p of {adjusted_p:.2g} is not below {SIGNIFICANCE:g}"
+        return Verdict("inconclusive", reason, "a few more processes would settle it")
     if low >= 1 / upper and high <= upper:
+        if delta > MAXIMUM_EQUIVALENCE:
+            reason = f"the interval lies within a noise floor of {delta:.0%}, too wide to call anything equivalent"
+            return Verdict("inconclusive", reason, "a quieter machine would settle it")
         return Verdict("equivalent", "the whole interval lies within the noise floor")
-    return Verdict("inconclusive", "the interval reaches across the edge of the noise floor")
+    return Verdict("inconclusive", "the interval reaches across the edge of the noise floor", _advice(ratio, delta))
+
+
+def _advice(ratio: Ratio, delta: float) -> str:
+    logs = [math.log(value) for value in ratio.per_process]
+    edge = math.log1p(delta)
+    more = more_processes(statistics.fmean(logs), statistics.stdev(logs), len(logs), (edge, -edge))
+    if more is None:
+        return f"more than {MOST_PROCESSES} more processes would be needed to settle it"
+    return f"about {more} more process{'es' if more > 1 else ''} would settle it"

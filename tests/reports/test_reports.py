@@ -156,7 +156,7 @@ def test_bad_input_is_one_sentence_and_status_2(tmp_path: Path, bundle: Path) ->
 
 
 def _ratio(estimate: float, half: float) -> Ratio:
-    return Ratio(estimate, Interval(estimate - half, estimate + half, 0.95), (estimate,))
+    return Ratio(estimate, Interval(estimate - half, estimate + half, 0.95), (estimate,), (0,))
 
 
 @pytest.mark.parametrize(

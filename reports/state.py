@@ -1,0 +1,119 @@
+"""The machine during the run, from its reference readings: when it changed, which blocks that touches, and whether a ratio follows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from suite.bundle import schema
+from suite.bundle.reader import Loaded
+from suite.statistics.changes import Segment, segments
+from suite.statistics.pairs import pair_ratios
+
+Reference = Literal["memory bandwidth", "arithmetic rate"]
+
+REFERENCES: tuple[Reference, ...] = ("memory bandwidth", "arithmetic rate")
+
+NOTABLE_CHANGE = 0.10
+"""A stretch whose level differs by less than 10 % from the run's usual one is not called another regime."""
+
+DEPENDENCE_P = 0.01
+MINIMUM_PAIRS = 8
+
+
+@dataclass(frozen=True)
+class Regime:
+    """A stretch of the run in which a reference stood at another level than usual; times in ns since the epoch.
+
+    `change` is its level over the usual one minus 1; `blocks` counts the measured blocks within it.
+    """
+
+    reference: Reference
+    start_ns: int
+    end_ns: int
+    level: float
+    usual: float
+    first_case: str
+    first_process: int
+    blocks: int
+
+    @property
+    def change(self) -> float:
+        return self.level / self.usual - 1
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """How a log ratio follows the log of the memory bandwidth: `slope` (percent for a percent), its p, and the number of pairs."""
+
+    slope: float
+    p: float
+    pairs: int
+
+    @property
+    def depends(self) -> bool:
+        """Whether the ratio is called dependent on the machine's state."""
+        return self.p < DEPENDENCE_P
+
+
+def series(states: Sequence[schema.State], reference: Reference) -> list[float]:
+    """A reference's readings in order: bytes a second, or floating-point operations a second."""
+    if reference == "memory bandwidth":
+        return [state.triad_bytes / state.triad_ns * 1e9 for state in states]
+    return [state.gemm_operations / state.gemm_ns * 1e9 for state in states]
+
+
+def regimes(bundle: Loaded) -> list[Regime]:
+    """Stretches in which the machine differed from its usual self, by reference and time; usual is the longest segment's level."""
+    states = sorted(bundle.states, key=lambda state: state.at_ns)
+    found = []
+    for reference in REFERENCES:
+        values = series(states, reference)
+        if not values:
+            continue
+        parts = segments([math.log(value) for value in values])
+        usual = math.exp(max(parts, key=lambda part: part.end - part.start).mean)
+        for part in parts:
+            level = math.exp(part.mean)
+            if abs(level / usual - 1) >= NOTABLE_CHANGE:
+                found.append(_regime(bundle, states, reference, part, level, usual))
+    return sorted(found, key=lambda regime: regime.start_ns)
+
+
+def _regime(
+    bundle: Loaded, states: Sequence[schema.State], reference: Reference, part: Segment, level: float, usual: float
+) -> Regime:
+    start, end = states[part.start].at_ns, states[part.end - 1].at_ns
+    blocks = sum(block.phase == "measure" and start <= block.started_at_ns <= end for block in bundle.blocks)
+    first = states[part.start]
+    return Regime(reference, start, end, level, usual, first.case, first.process, blocks)
+
+
+def dependence(bundle: Loaded, case: str, baseline: str, arm: str) -> Dependence | str:
+    """Regress the log ratios of a case's pairs on the log bandwidth read before each, or the reason why not.
+
+    Least squares with Student's t for the slope (NIST/SEMATECH e-Handbook, section 4.4.3), over pairs pooled from all processes: a
+    question about the machine, not an inference about the ratio.
+    """
+    from scipy.stats import linregress
+
+    states = {(s.process, s.incarnation, s.before_block): s for s in bundle.states if s.case == case}
+    if not states:
+        return "the machine-state reference was not read"
+    blocks = [block for block in bundle.blocks if block.case == case and block.phase == "measure"]
+    points = []
+    for pair in pair_ratios(blocks, baseline, arm):
+        state = states.get((pair.process, pair.incarnation, pair.first_block))
+        if state is not None:
+            points.append((math.log(state.triad_bytes / state.triad_ns), pair.log_ratio))
+    if len(points) < MINIMUM_PAIRS:
+        return f"{len(points)} pairs are too few to tell whether the ratio follows the machine's state"
+    x, y = np.array(points).T
+    if np.ptp(x) == 0:
+        return "the machine's state did not vary"
+    fit = linregress(x, y)
+    return Dependence(float(fit.slope), float(fit.pvalue), len(points))

@@ -1,0 +1,176 @@
+"""Variance components, significance over a family, percentiles, outliers, economics, aggregates: against hand or published values."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from suite.statistics.aggregate import Aggregate, geometric_means
+from suite.statistics.economics import BreakEven, break_even
+from suite.statistics.family import adjusted, minimum_detectable_effect, more_processes, p_value
+from suite.statistics.hierarchy import components, repetitions
+from suite.statistics.outliers import tukey
+from suite.statistics.pairs import by_process, pair_ratios
+from suite.statistics.ratio import Interval, Ratio
+from suite.statistics.tails import Percentile, percentile
+from tests import samples
+
+
+def test_variance_components_of_a_hand_computed_two_level_sample() -> None:
+    # Level 1: variances of [1, 3] and [5, 7] are 2 and 2: S1^2 = 2. Level 2: means 2 and 6, variance 8: S2^2 = 8.
+    found = components([[1.0, 3.0], [5.0, 7.0]])
+    assert found.between == pytest.approx((2.0, 8.0))
+    assert found.own == pytest.approx((2.0, 8.0 - 2.0 / 2))
+    assert found.variance_of_the_mean == pytest.approx(8.0 / 2)
+    assert found.repetitions == (2, 2)
+
+
+def test_variance_components_recover_what_three_levels_were_drawn_with() -> None:
+    generator = np.random.default_rng(3)
+    drawn = (
+        generator.normal(0, 3, (400, 1, 1)) + generator.normal(0, 2, (400, 6, 1)) + generator.normal(0, 1, (400, 6, 8))
+    )
+    assert components(drawn).own == pytest.approx((1.0, 4.0, 9.0), rel=0.15)
+
+
+def test_a_level_with_one_repetition_has_no_variance() -> None:
+    with pytest.raises(ValueError, match="at least two"):
+        components([[1.0], [2.0]])
+
+
+def test_repetitions_are_those_of_the_formula() -> None:
+    # sqrt(c2 / c1 * T1^2 / T2^2) = sqrt(100 / 4 * 9 / 1) = 15
+    assert repetitions((9.0, 1.0), (4.0, 100.0), most=50) == [15]
+    assert repetitions((9.0, 1.0), (4.0, 100.0), most=10) == [10]
+
+
+def test_repetitions_at_the_edges() -> None:
+    assert repetitions((0.0, 1.0), (1.0, 1.0), most=50) == [1]
+    assert repetitions((1.0, -0.1), (1.0, 1.0), most=50) == [50]
+    with pytest.raises(ValueError, match="above zero"):
+        repetitions((1.0, 1.0), (0.0, 1.0), most=5)
+
+
+def test_p_is_that_of_scipys_one_sample_t_test() -> None:
+    values = [0.1, 0.3, -0.05, 0.2]
+    assert p_value(values) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
+    assert p_value([0.5, 0.5]) == 0.0 and p_value([0.0, 0.0]) == 1.0
+
+
+def test_adjusted_p_values_are_those_of_benjamini_and_hochbergs_example() -> None:
+    # The 15 p values of section 3.2 of their paper; at q = 0.05 exactly the four smallest are rejected.
+    published = [
+        0.0001,
+        0.0004,
+        0.0019,
+        0.0095,
+        0.0201,
+        0.0278,
+        0.0298,
+        0.0344,
+        0.0459,
+        0.3240,
+        0.4262,
+        0.5719,
+        0.6528,
+        0.7590,
+        1.0,
+    ]
+    shuffled = random.Random(1).sample(published, len(published))
+    found = dict(zip(shuffled, adjusted(shuffled), strict=True))
+    assert [p for p in published if found[p] <= 0.05] == published[:4]
+    assert [found[p] for p in published] == pytest.approx(list(stats.false_discovery_control(published)))
+
+
+def test_more_processes_is_the_least_number_whose_interval_clears_the_edge() -> None:
+    more = more_processes(mean=0.05, deviation=0.03, count=3, edges=(0.01, -0.01))
+    assert more is not None
+
+    def half(n: int) -> float:
+        return float(stats.t.ppf(0.975, n - 1)) * 0.03 / math.sqrt(n)
+
+    assert half(3 + more) < 0.04 <= half(3 + more - 1)
+    assert more_processes(mean=0.0101, deviation=0.1, count=3, edges=(0.01,)) is None
+
+
+def test_the_detectable_effect_is_detected_with_its_power() -> None:
+    effect = minimum_detectable_effect(deviation=0.01, count=5, delta=0.01)
+    generator = np.random.default_rng(5)
+    drawn = generator.normal(math.log(effect), 0.01, (20_000, 5))
+    low = drawn.mean(axis=1) - stats.t.ppf(0.975, 4) * drawn.std(axis=1, ddof=1) / math.sqrt(5)
+    assert (low > math.log1p(0.01)).mean() == pytest.approx(0.8, abs=0.02)
+
+
+def test_percentile_limits_are_conovers_order_statistics() -> None:
+    # n = 16, upper quartile: P(B <= 7) = 0.0075 and P(B <= 8) = 0.0271; P(B <= 14) = 0.9365 and P(B <= 15) = 0.9900
+    found = percentile([float(value) for value in range(1, 17)], 75, confidence=0.95)
+    assert isinstance(found, Percentile)
+    assert (found.low, found.high) == (8.0, 16.0)
+    assert found.value == pytest.approx(np.percentile(range(1, 17), 75))
+
+
+def test_a_percentile_without_enough_samples_is_not_given() -> None:
+    assert percentile([1.0] * 50, 99) == "50 samples do not bound the 99th percentile"
+    assert isinstance(percentile([float(value) for value in range(400)], 99), Percentile)
+
+
+def test_percentile_limits_cover_the_true_quantile() -> None:
+    generator = np.random.default_rng(2)
+    hits = 0
+    for _ in range(400):
+        found = percentile(generator.exponential(size=60).tolist(), 90)
+        assert isinstance(found, Percentile)
+        hits += found.low <= math.log(10) <= found.high
+    assert hits / 400 >= 0.93
+
+
+def test_tukeys_fences_label_and_keep() -> None:
+    # quartiles of 1..9 are 3 and 7: fences at -3, 13 (mild) and -9, 19 (severe); added outliers move them little
+    found = tukey([*range(1, 10), 15, 40])
+    assert (found.samples, found.high_mild, found.high_severe, found.low_mild, found.low_severe) == (11, 0, 1, 0, 0)
+    assert tukey([*range(1, 10)]).total == 0
+    assert tukey([]).samples == 0
+
+
+def _ratio(estimate: float, low: float, high: float) -> Ratio:
+    return Ratio(estimate, Interval(low, high, 0.95), (estimate,) * 3, (0, 1, 2))
+
+
+def test_break_even_is_compile_time_over_time_saved() -> None:
+    # 10 s of compiling, 100 ms a call, twice as fast: 50 ms saved a call, 200 calls
+    found = break_even(10e9, 100e6, _ratio(2.0, 1.5, 4.0))
+    assert isinstance(found, BreakEven)
+    assert (found.calls, found.low, found.high) == (pytest.approx(200), pytest.approx(10 / 0.075), pytest.approx(300))
+
+
+def test_break_even_may_never_come() -> None:
+    found = break_even(10e9, 100e6, _ratio(1.1, 0.9, 1.3))
+    assert isinstance(found, BreakEven) and found.high is None
+    assert break_even(10e9, 100e6, _ratio(0.9, 0.8, 1.0)) == "never: a compiled call is not faster"
+
+
+def test_geometric_means_are_over_the_intersection_and_not_clipped() -> None:
+    found = geometric_means(
+        {
+            "a": {"x": _ratio(0.25, 0.2, 0.3), "y": _ratio(1, 1, 1)},
+            "b": {"x": _ratio(1, 1, 1), "y": _ratio(4, 4, 4)},
+            "c": {"x": _ratio(100, 1, 1), "y": None},
+        }
+    )
+    assert isinstance(found, Aggregate)
+    assert (found.ratios["x"], found.ratios["y"]) == (pytest.approx(0.5), pytest.approx(2.0))
+    assert (found.cases, found.total) == (("a", "b"), 3)
+    assert geometric_means({"a": {"x": None}}) == "no case was completed by every arm"
+
+
+def test_pair_ratios_cancel_a_drift_within_each_pair() -> None:
+    blocks = [
+        samples.block("c", arm, 0, number, time, pair=0)
+        for number, (arm, time) in enumerate([("a", 200.0), ("b", 110.0), ("b", 121.0), ("a", 266.2)])
+    ]
+    (found,) = pair_ratios(blocks, "a", "b")
+    assert math.exp(found.log_ratio) == pytest.approx(2.0, rel=1e-2)
+    assert by_process([found]) == {0: [found.log_ratio]}
+    assert pair_ratios(blocks[:3], "a", "b") == []
