@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke bench-cpu report test lint perf image-cpu lock clean
+.PHONY: help setup setup-dev doctor smoke bench-cpu report test lint perf versus-sequential image-cpu lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -22,6 +22,7 @@ help: ## This list
 #: CASES           cases instead of the preset's, separated by commas: matmul_add,pointwise_chain/16384x512-fp32
 #: ARMS            arms to compare with eager, separated by commas: inductor,inductor-freezing
 #: PROCESSES       processes a case, instead of the preset's number
+#: PROFILE         "no" leaves the profiling passes out
 #: ENGINE          auto (the default), native, docker or podman
 #: RUN             bench-cpu: the run to continue; report: the run to render (default: the latest)
 #: OUTPUT          where bundles are written (default: results)
@@ -43,6 +44,7 @@ bench-cpu: setup ## Measure, profile and report: writes a bundle with report.htm
 	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
 	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
 	if [ -n "$$PROCESSES" ]; then set -- "$$@" --processes "$$PROCESSES"; fi; \
+	if [ "$$PROFILE" = no ]; then set -- "$$@" --no-profile; fi; \
 	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi; \
 	if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi; \
 	exec $(PYTHON_ENV) -m suite run "$$@"
@@ -61,8 +63,11 @@ test: setup-dev ## The tests
 lint: setup-dev ## Style, format, types and the import contract
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-logo
 
-perf: setup-dev ## How fast the suite and the reports themselves are
-	@exec $(PYTHON_ENV) -m tests.perf
+perf: setup-dev ## How fast the suite and the reports themselves are, and versus-sequential (about 25 minutes)
+	@$(PYTHON_ENV) -m tests.perf && exec $(PYTHON_ENV) -m tests.perf.versus_sequential
+
+versus-sequential: setup-dev ## How far the usual sequential method and ours scatter, side by side (about 20 minutes)
+	@exec $(PYTHON_ENV) -m tests.perf.versus_sequential
 
 image-cpu: ## Build the container image speedproof:cpu
 	@docker/image

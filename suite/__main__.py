@@ -40,6 +40,7 @@ def run(
     ] = "",
     arms: Annotated[str, typer.Option(help="Arms beside eager, separated by commas.")] = "",
     processes: Annotated[int | None, typer.Option(help="Processes a case, instead of the preset's number.")] = None,
+    profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Whether to profile after measuring.")] = True,
     engine: Annotated[str, typer.Option(help="auto, native, docker or podman.")] = "auto",
     resume: Annotated[str, typer.Option(help="Continue this run (its id, or its directory).")] = "",
     model_dir: Annotated[
@@ -55,7 +56,7 @@ def run(
     from suite import display, session
     from suite.plan import Request
 
-    request = Request(preset, cases, arms, processes, model_dir or None, model_revision or None)
+    request = Request(preset, cases, arms, processes, profile, model_dir or None, model_revision or None)
     options = session.Options(output=output, engine=engine, resume=resume, argv=sys.argv[1:])
     try:
         with display.choose(quiet=quiet, json=json) as screen:

@@ -106,7 +106,7 @@ class Orchestrator:
     def _remaining(self, role: Role) -> list[Unit]:
         """The processes of the plan that have not ended well; those beyond the plan are `_one_more`'s."""
         done = ended_well(reader.load(self.bundle.path))
-        count = self.run.procedure.processes if role == "measure" else 1
+        count = self.run.procedure.processes if role == "measure" else int(self.run.profile)
         units = [Unit(case, role, process, self._prior(case)) for process in range(count) for case in self.run.cases]
         return [unit for unit in units if unit.key not in done]
 

@@ -36,6 +36,7 @@ class Request:
     cases: str = ""
     arms: str = ""
     processes: int | None = None
+    profile: bool = True
     model_dir: str | None = None
     model_revision: str | None = None
 
@@ -74,6 +75,7 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         stretches=[schema.Stretch(started_at=now())],
         engine=engine,
         source=source(),
+        profile=request.profile,
     )
 
 
@@ -131,6 +133,7 @@ def command(request: Request) -> str:
         "CASES": " ".join(words(request.cases)),
         "ARMS": ",".join(words(request.arms)),
         "PROCESSES": str(request.processes or ""),
+        "PROFILE": "" if request.profile else "no",
         "MODEL_DIR": "<your model directory>" if request.model_dir else "",
         "MODEL_REVISION": request.model_revision or "",
     }

@@ -86,6 +86,8 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         "--resume": Path(options.resume).name,
     }
     arguments = ["bench", *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]
+    if not request.profile:
+        arguments.append("--no-profile")
     try:
         options.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:

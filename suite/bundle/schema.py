@@ -147,7 +147,7 @@ class Stretch(Row, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """run.json: what was asked for, where it ran, and whether it may be published."""
+    """run.json: what was asked for, where it ran, and whether it may be published. `profile`: whether profiling passes belong to it."""
 
     schema_version: str
     run_id: str
@@ -162,6 +162,7 @@ class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     stretches: list[Stretch]
     engine: Engine
     source: Source
+    profile: bool = True
     publishable: bool = False
     reasons: list[str] = []
     notes: list[str] = []
