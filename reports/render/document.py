@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import jinja2
 from markupsafe import Markup
 
-from reports.render import charts, numbers, view
+from reports.render import charts, numbers, tables, view
 from reports.results import results
 from reports.state import regimes
 from suite.bundle import manifest, reader
@@ -32,7 +32,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.globals.update(numbers=numbers, view=view)
+    env.globals.update(numbers=numbers, tables=tables, view=view)
     return env
 
 
@@ -46,7 +46,7 @@ def context(bundle: Loaded) -> dict[str, Any]:
         "results": found,
         "machine": view.machine_line(bundle),
         "sentence": view.verdict_sentence(found),
-        "rows": view.result_rows(found),
+        "rows": tables.result_rows(found),
         "intact": checked,
         "integrity": integrity,
         "regimes": regimes(bundle),
@@ -58,7 +58,7 @@ def context(bundle: Loaded) -> dict[str, Any]:
         },
         "profiles": {
             case.case.name: [
-                view.profile_table(bundle.profiles[case.case.name, arm])
+                tables.profile_table(bundle.profiles[case.case.name, arm])
                 for arm in dict.fromkeys(arm.name for arm in bundle.run.arms)
                 if (case.case.name, arm) in bundle.profiles
             ]

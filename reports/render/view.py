@@ -1,21 +1,18 @@
-"""What the templates are given: sentences and tables made from results. No HTML here."""
+"""The report's sentences, made from results. No HTML here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from reports.render import numbers
-from reports.results import ArmResult, CaseResult, Results
+from reports.results import CaseResult, Results
 from reports.state import Regime
 from suite.bundle import schema
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
-from suite.statistics.tails import Percentile
 
-PROFILE_ROWS = 10
 PLAIN_NAMES = {"eager": "eager", "inductor": "torch.compile", "inductor-freezing": "torch.compile with frozen weights"}
 """How a sentence calls an arm."""
 
@@ -75,211 +72,6 @@ def tally(found: Results) -> str:
     return f"{total} comparison{'s' if total != 1 else ''}: {', '.join(parts)}" if parts else "no comparison"
 
 
-@dataclass(frozen=True)
-class ResultRow:
-    """One row of the results table, as text; `word` chooses the verdict's colour."""
-
-    case: str
-    arm: str
-    time: str = numbers.NO_NUMBER
-    ratio: str = numbers.NO_NUMBER
-    interval: str = numbers.NO_NUMBER
-    word: str = ""
-    cold: str = numbers.NO_NUMBER
-    warm: str = numbers.NO_NUMBER
-    accuracy: str = numbers.NO_NUMBER
-    note: str = ""
-    first: bool = False
-
-
-def result_rows(found: Results) -> list[ResultRow]:
-    """The results table: baseline, then candidates, then what does not apply, for every case."""
-    rows: list[ResultRow] = []
-    for case in found.cases:
-        for number, arm in enumerate((case.baseline, *case.candidates)):
-            rows.append(_result_row(case, arm, first=number == 0))
-        for name, reason in case.case.not_applicable.items():
-            rows.append(ResultRow(case.case.name, name, note=f"does not apply: {reason}"))
-    return rows
-
-
-def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
-    is_baseline = arm.arm.role == "baseline"
-    compilation = arm.compilation
-    word = (arm.verdict.word or "no verdict") if arm.verdict else ""
-    note = f"not run: {arm.reason}" if arm.reason else ""
-    if arm.verdict and arm.verdict.word is None:
-        note = f"no interval and no verdict from {arm.verdict.reason}"
-    elif arm.verdict and arm.verdict.advice:
-        note = arm.verdict.advice
-    return ResultRow(
-        case=case.case.name,
-        arm=arm.arm.label,
-        time=numbers.time(arm.typical_ns),
-        ratio="baseline" if is_baseline else numbers.ratio(arm.ratio),
-        interval=f"noise floor {numbers.percent(case.noise_floor)}" if is_baseline else numbers.interval(arm.ratio),
-        word=word,
-        cold=numbers.time(compilation.cold_ns),
-        warm=numbers.time(compilation.warm_ns)
-        + (" *" if compilation.bypassed and compilation.warm_ns is not None else ""),
-        accuracy=_accuracy(arm) if not is_baseline else numbers.NO_NUMBER,
-        note=note,
-        first=first,
-    )
-
-
-def _accuracy(arm: ArmResult) -> str:
-    if arm.accuracy is None:
-        return "not checked"
-    return "passed" if arm.accuracy.passed else "FAILED"
-
-
-@dataclass(frozen=True)
-class ProfileTable:
-    """An arm's profiler table: rows of (name, calls a step, self time a step, share of self time)."""
-
-    arm: str
-    steps: int
-    total: str
-    rows: list[tuple[str, str, str, str]]
-    left_out: int
-    text: str
-
-
-def profile_table(profile: schema.Profile) -> ProfileTable:
-    """The last cycle's table, by self time: only self times add up, totals are nested."""
-    cycle = profile.cycles[-1]
-    steps = cycle.active_steps
-    total = sum(row.self_cpu_ns for row in cycle.rows) or 1
-    shown = cycle.rows[:PROFILE_ROWS]
-    return ProfileTable(
-        arm=profile.arm,
-        steps=steps,
-        total=numbers.time(total / steps),
-        rows=[
-            (
-                row.name,
-                numbers.count(row.calls / steps),
-                numbers.time(row.self_cpu_ns / steps),
-                numbers.percent(row.self_cpu_ns / total),
-            )
-            for row in shown
-        ],
-        left_out=len(cycle.rows) - len(shown),
-        text=f"cases/{profile.case}/{profile.arm}/profile.txt",
-    )
-
-
-def parity(bundle: Loaded) -> list[tuple[str, str]]:
-    """What every arm of a case shares, so that only the arm differs: the parity ledger."""
-    effective = next((e for e in bundle.events if isinstance(e, schema.Effective)), None)
-    rows = [
-        ("inputs", f"the same tensors, drawn once a process from seed {bundle.run.seed}"),
-        ("process", "the same process: one allocator, one OpenMP run-time, one set of threads"),
-        ("order", "mirrored and rotated blocks (ABBA), so that drift and position cancel"),
-    ]
-    if effective:
-        names = {
-            "float32_matmul_precision": "float32 matmul precision",
-            "grad_enabled": "gradients recorded",
-            "version": "PyTorch",
-        }
-        rows += [(names.get(name, name.replace("_", " ")), value) for name, value in sorted(effective.torch.items())]
-        rows.append(
-            (
-                "threads",
-                ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(effective.threads.items())),
-            )
-        )
-        rows.append(
-            (
-                "timer",
-                f"resolution {numbers.time(effective.timer_resolution_ns)}, one reading costs {numbers.time(effective.timer_overhead_ns)}",
-            )
-        )
-    return rows
-
-
-@dataclass(frozen=True)
-class ProcessRow:
-    """One worker as the machine treated it: how it ended, how long it took, what was stolen from it."""
-
-    case: str
-    process: str
-    outcome: str
-    duration: str
-    steal: str
-    busy: str
-    memory: str
-    well: bool
-
-
-def process_rows(bundle: Loaded) -> list[ProcessRow]:
-    """Every worker in the order in which it ended, with the telemetry between its start and its end."""
-    rows = []
-    for end in bundle.events:
-        if not isinstance(end, schema.ProcessEnded):
-            continue
-        readings = [t for t in bundle.telemetry if (t.case, t.role, t.process) == (end.case, end.role, end.process)]
-        steal, busy = _shares(readings)
-        outcome = "ok" if end.outcome == "ok" else f"{end.outcome.replace('_', ' ')}: {end.message}"
-        if end.incarnation:
-            outcome += f" (start {end.incarnation + 1})"
-        rows.append(
-            ProcessRow(
-                case=end.case,
-                process="profile" if end.role == "profile" else str(end.process),
-                outcome=outcome,
-                duration=numbers.time(end.duration_ns, 2),
-                steal=numbers.percent(steal),
-                busy=numbers.percent(busy),
-                memory=numbers.size(end.peak_rss_bytes),
-                well=end.outcome == "ok",
-            )
-        )
-    return rows
-
-
-def _shares(readings: Sequence[schema.Telemetry]) -> tuple[float | None, float | None]:
-    """Shares of all CPU time between the first and the last reading: stolen by the hypervisor, and busy."""
-    if len(readings) < 2:
-        return None, None
-    first, last = readings[0], readings[-1]
-    if None in (
-        first.steal_ticks,
-        first.busy_ticks,
-        first.idle_ticks,
-        last.steal_ticks,
-        last.busy_ticks,
-        last.idle_ticks,
-    ):
-        return None, None
-    steal = last.steal_ticks - first.steal_ticks  # type: ignore[operator]
-    busy = last.busy_ticks - first.busy_ticks  # type: ignore[operator]
-    idle = last.idle_ticks - first.idle_ticks  # type: ignore[operator]
-    whole = steal + busy + idle
-    return (steal / whole, busy / whole) if whole > 0 else (None, None)
-
-
-def fact_text(name: str, found: schema.Fact) -> str:
-    """A fact's value as text; sizes in binary units, lists joined, what is missing by its status."""
-    if found.value is None:
-        return f"({found.status}{': ' + found.note if found.note else ''})"
-    if name.endswith("_bytes") and isinstance(found.value, int | float):
-        return numbers.size(found.value)
-    return _flat(found.value)
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, dict):
-        return "; ".join(f"{key}: {_flat(item)}" for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(_flat(item) for item in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
-
-
 def integrity(check: Check) -> tuple[bool, str]:
     """Whether the bundle's files are what was measured, and a sentence about it."""
     if not check.matching and not check.changed:
@@ -325,60 +117,6 @@ def stopping(case: CaseResult) -> str:
         return ""
     width = f"; its widest half width is {numbers.percent(stopped.half_width)}" if stopped.half_width else ""
     return f"Stopped after {stopped.processes} processes: {stopped.reason}{width}."
-
-
-def detail_rows(case: CaseResult) -> list[tuple[str, ...]]:
-    """What stands behind each candidate's verdict: adjusted p, detectable ratio, break-even, machine dependence."""
-    rows: list[tuple[str, ...]] = []
-    for arm in case.candidates:
-        if arm.ratio is None:
-            continue
-        rows.append(
-            (
-                arm.arm.label,
-                f"{arm.adjusted_p:.2g}" if arm.adjusted_p is not None else numbers.NO_NUMBER,
-                f"{numbers.significant(arm.detectable, 3)}{numbers.TIMES}" if arm.detectable else numbers.NO_NUMBER,
-                _break_even(arm),
-                _dependence(arm),
-            )
-        )
-    return rows
-
-
-def _break_even(arm: ArmResult) -> str:
-    found = arm.break_even
-    if found is None or isinstance(found, str):
-        return found or numbers.NO_NUMBER
-    text = f"{numbers.significant(found.calls)} calls"
-    if found.low is not None:
-        text += f" ({numbers.significant(found.low)} to {numbers.significant(found.high) if found.high is not None else 'never'})"
-    return text
-
-
-def _dependence(arm: ArmResult) -> str:
-    found = arm.dependence
-    if found is None or isinstance(found, str):
-        return found or numbers.NO_NUMBER
-    if not found.depends:
-        return f"not seen to follow the memory bandwidth (p = {found.p:.2g}, {found.pairs} pairs)"
-    return f"follows the memory bandwidth: {found.slope:+.2f} % for +1 % (p = {found.p:.2g}, {found.pairs} pairs)"
-
-
-def sample_rows(case: CaseResult) -> list[tuple[str, ...]]:
-    """Percentiles with their limits, outliers and warm-up class of every arm."""
-    rows: list[tuple[str, ...]] = []
-    for arm in case.arms:
-        if not arm.blocks:
-            continue
-        percentiles = [
-            f"{numbers.time(p.value)} ({numbers.time(p.low)} to {numbers.time(p.high)})"
-            if isinstance(p, Percentile)
-            else numbers.NO_NUMBER
-            for p in arm.percentiles
-        ]
-        labelled = f"{arm.outliers.total} of {arm.outliers.samples:,}, {arm.outliers.low_severe + arm.outliers.high_severe} severe"
-        rows.append((arm.arm.label, *percentiles, labelled, arm.steadiness))
-    return rows
 
 
 def regime_sentences(found: Iterable[Regime]) -> list[str]:

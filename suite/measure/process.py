@@ -6,6 +6,7 @@ Runs in a worker. Everything is written to the bundle the moment it is known, so
 from __future__ import annotations
 
 import gc
+import math
 import resource
 import time
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from suite.measure.state import StateReference
 from suite.measure.warmup import Warmup, warm_up
 from suite.profiling.compilation import CompilationWatch
 from suite.protocol import Assignment, Reporter
+
+LEAST_TICKS = 100
 
 SETUP_SHARE, WARM_SHARE = 0.3, 0.4
 """Parts of a process's progress: set-up and compilation end at 30 %, warm-up at 40 %."""
@@ -112,6 +115,9 @@ class Measurement:
 
     def _warm_up(self) -> dict[str, Warmup]:
         a, procedure, warmups = self.assignment, self.assignment.procedure, {}
+        self.resolution_ns = resolution_ns()
+        # A sample shorter than a hundred ticks of the clock would be known to no better than one percent.
+        sample_minimum_ns = max(procedure.sample_minimum_ns, math.ceil(LEAST_TICKS * self.resolution_ns))
         for number, (label, call) in enumerate(self.calls.items()):
             self.report("warm-up", label, SETUP_SHARE + (WARM_SHARE - SETUP_SHARE) * number / len(self.calls))
             started = time.time_ns()
@@ -120,7 +126,7 @@ class Measurement:
                     call,
                     minimum_ns=procedure.block_duration_ns,
                     budget_ns=procedure.warmup_budget_ns,
-                    sample_minimum_ns=procedure.sample_minimum_ns,
+                    sample_minimum_ns=sample_minimum_ns,
                     iterations=self.case.warmup_iterations,
                 )
             warmups[label] = warm
@@ -159,6 +165,10 @@ class Measurement:
             most = max(least, procedure.pairs_maximum)
             affordable = pairs_within(procedure.measure_budget_ns, block_ns, least, most)
             pairs = affordable if self.assignment.pairs is None else max(least, min(self.assignment.pairs, most))
+        for label, warm in warmups.items():
+            if warm.typical_ns * calls[label] < LEAST_TICKS * self.resolution_ns:
+                shortest = f"{warm.typical_ns * calls[label]:.0f} ns, within {LEAST_TICKS} ticks of {self.resolution_ns:.0f} ns"
+                raise ValueError(f"an iteration of {label} takes {shortest}: the clock cannot time it")
         plan = schema.Planned(
             at=now(),
             case=self.case.name,
@@ -177,7 +187,7 @@ class Measurement:
                 case=self.case.name,
                 process=self.assignment.process,
                 at=now(),
-                timer_resolution_ns=resolution_ns(),
+                timer_resolution_ns=self.resolution_ns,
                 timer_overhead_ns=overhead_ns(),
             )
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.render import charts, numbers, view
+from reports.render import charts, numbers, tables
 from reports.render.document import render, render_html
 from reports.results import results
 from suite.bundle import reader, schema
@@ -208,4 +208,4 @@ def test_profile_tables_count_per_step() -> None:
         kernel_profile=False,
         cycles=[cycle],
     )
-    assert view.profile_table(profile).rows[0][1] == "362"
+    assert tables.profile_table(profile).rows[0][1] == "362"
