@@ -7,6 +7,7 @@ import math
 from suite.statistics.ratio import Interval, Ratio
 
 MAXIMUM_DIGITS = 4
+PDG_EDGE = 3.545
 NO_NUMBER = "–"
 TIMES = "×"
 
@@ -28,9 +29,16 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def decimals(estimate: float, half_width: float) -> int:
-    """Decimal places that an estimate deserves: down to the first significant digit of its half width, at most four digits in all."""
+    """Decimal places that an estimate deserves next to its half width, at most four digits in all.
+
+    The Particle Data Group's rule (Review of Particle Physics, introduction, section 5.3): two digits of the half width where its first
+    three lie between 100 and 354, else one.
+    """
     by_digits = MAXIMUM_DIGITS - 1 - math.floor(math.log10(abs(estimate))) if estimate else MAXIMUM_DIGITS
-    by_interval = -math.floor(math.log10(half_width)) if half_width > 0 else by_digits
+    by_interval = by_digits
+    if half_width > 0:
+        magnitude = math.floor(math.log10(half_width))
+        by_interval = (1 if half_width / 10**magnitude < PDG_EDGE else 0) - magnitude
     return max(0, min(by_digits, by_interval))
 
 

@@ -162,11 +162,14 @@ def _ratio(estimate: float, half: float) -> Ratio:
 @pytest.mark.parametrize(
     ("estimate", "half", "text"),
     [
-        (1.23456, 0.034, "1.23×"),
-        (1.23456, 0.34, "1.2×"),
+        (1.23456, 0.034, "1.235×"),
+        (1.23456, 0.036, "1.23×"),
+        (1.23456, 0.34, "1.23×"),
+        (1.23456, 0.6, "1.2×"),
         (1.23456, 0.0001, "1.235×"),
         (12.3456, 0.001, "12.35×"),
-        (123.456, 3.0, "123×"),
+        (123.456, 3.0, "123.5×"),
+        (123.456, 30.0, "123×"),
     ],
 )
 def test_a_ratio_has_the_digits_that_its_interval_allows(estimate: float, half: float, text: str) -> None:
