@@ -44,7 +44,7 @@ bench-cpu: setup ## Measure, profile and report: writes a bundle with report.htm
 	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
 	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
 	if [ -n "$$PROCESSES" ]; then set -- "$$@" --processes "$$PROCESSES"; fi; \
-	if [ "$$PROFILE" = no ]; then set -- "$$@" --no-profile; fi; \
+	case $$PROFILE in no | NO | 0 | false) set -- "$$@" --no-profile ;; esac; \
 	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi; \
 	if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi; \
 	exec $(PYTHON_ENV) -m suite run "$$@"
@@ -54,7 +54,7 @@ smoke: export ENGINE ?= native
 smoke: bench-cpu ## The whole path in under two minutes, on tiny shapes; never publishable
 
 report: setup ## Render a finished run's report again (RUN=id; default: the latest)
-	@if [ -n "$$RUN" ]; then exec $(PYTHON_ENV) -m reports render "$$OUTPUT/$$RUN"; fi; \
+	@if [ -n "$$RUN" ]; then case $$RUN in */*) ;; *) RUN=$$OUTPUT/$$RUN ;; esac; exec $(PYTHON_ENV) -m reports render "$$RUN"; fi; \
 	exec $(PYTHON_ENV) -m reports render --latest "$$OUTPUT"
 
 test: setup-dev ## The tests

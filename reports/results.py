@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from reports.compilation import Compilation, compilation_of
 from reports.state import Dependence, dependence
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
 from suite.statistics.aggregate import Aggregate, geometric_means
 from suite.statistics.economics import BreakEven, break_even
-from suite.statistics.family import adjusted, minimum_detectable_effect, p_value
+from suite.statistics.family import adjusted, minimum_detectable_effect
 from suite.statistics.outliers import Outliers, tukey
-from suite.statistics.ratio import Ratio, block_time, ratio, typical_time
+from suite.statistics.pairs import whole_pairs
+from suite.statistics.ratio import Ratio, block_time, p_value, ratio, typical_time
 from suite.statistics.tails import PERCENTILES, Percentile, percentile
-from suite.statistics.verdict import Verdict, noise_floor, verdict
+from suite.statistics.verdict import NoiseFloor, Verdict, noise_floor, verdict
 from suite.statistics.warmup import Steady, agree, classify
 
 BlockTimes = dict[int, list[float]]
 """Process index -> block times in ns, in the order in which they were measured."""
-
-
-@dataclass(frozen=True)
-class Compilation:
-    """Seconds-free compile economics of an arm in a case; durations in ns, None where it was not seen.
-
-    `cold_ns` comes from the process that found the run's compiler cache empty, `warm_ns` is the median over the others.
-    """
-
-    cold_ns: int | None
-    warm_ns: float | None
-    warm_count: int
-    bypassed: bool
-    first_call_ns: int | None
 
 
 @dataclass(frozen=True)
@@ -72,13 +58,13 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One case. `noise_floor` is a fraction; `noise` is the baseline's ratio to itself, or the reason why there is none."""
+    """One case. `noise` is the baseline again, measured as an arm of its own."""
 
     case: schema.Case
     baseline: ArmResult
     noise: ArmResult | None
     candidates: tuple[ArmResult, ...]
-    noise_floor: float
+    noise_floor: NoiseFloor
     ended: tuple[schema.ProcessEnded, ...]
     stopped: schema.Stopped | None
 
@@ -135,8 +121,13 @@ def results(bundle: Loaded) -> Results:
     p_values = dict(zip(keys, adjusted([p for one in measured for p in one.p_values.values()]), strict=True))
     cases = tuple(_case(bundle, one, p_values) for one in measured)
     last = next((case for case in reversed(cases) if case.candidates), None)
-    ratios = {case.case.name: {arm.arm.label: arm.ratio for arm in case.candidates} for case in cases}
+    ratios = {case.case.name: {arm.arm.label: _countable(arm) for arm in case.candidates} for case in cases}
     return Results(cases, Headline(last, last.candidates[0]) if last else None, geometric_means(ratios))
+
+
+def _countable(arm: ArmResult) -> Ratio | None:
+    """The ratio as far as a mean may rest on it: not that of an arm that computes something else."""
+    return None if arm.accuracy is not None and not arm.accuracy.passed else arm.ratio
 
 
 class _Measured:
@@ -150,30 +141,31 @@ class _Measured:
         for block in bundle.blocks:
             if block.case == case.name:
                 (self.blocks if block.phase == "measure" else self.warmups)[block.arm].append(block)
-        self.times = {arm.label: _times(self.blocks[arm.label]) for arm in self.arms}
         self.baseline = next(arm for arm in self.arms if arm.role == "baseline")
         self.noise = next((arm for arm in self.arms if arm.role == "noise"), None)
-        self.ratios: dict[str, Ratio] = {}
-        for arm in self.arms:
-            found = ratio(self.times[self.baseline.label], self.times[arm.label]) if arm is not self.baseline else ""
-            if isinstance(found, Ratio):
-                self.ratios[arm.label] = found
-        again = self.ratios.get(self.noise.label) if self.noise else None
-        self.noise_floor = noise_floor(again or "no noise arm")
+        self.procedure = bundle.run.procedure
+        self.ratios = {arm.label: self._ratio(arm) for arm in self.arms if arm is not self.baseline}
+        self.noise_floor = noise_floor(self.ratios[self.noise.label] if self.noise else "the run has no noise arm")
+
+    def _ratio(self, arm: schema.Arm) -> Ratio | str:
+        both = [*self.blocks[self.baseline.label], *self.blocks[arm.label]]
+        paired = whole_pairs(both, self.baseline.label, arm.label, self.procedure.pairs_minimum)
+        return ratio(*paired, pilot=self.procedure.processes)
 
     @property
     def p_values(self) -> dict[str, float]:
         """Unadjusted p by candidate, of those that have an interval."""
+        candidates = {arm.label for arm in self.arms if arm.role == "candidate"}
         return {
-            arm.label: p_value([math.log(value) for value in self.ratios[arm.label].per_process])
-            for arm in self.arms
-            if arm.role == "candidate" and arm.label in self.ratios and self.ratios[arm.label].interval is not None
+            label: p_value(found)
+            for label, found in self.ratios.items()
+            if label in candidates and isinstance(found, Ratio) and found.interval is not None
         }
 
 
 def _case(bundle: Loaded, one: _Measured, p_values: dict[tuple[str, str], float]) -> CaseResult:
     def result(arm: schema.Arm) -> ArmResult:
-        return _arm(bundle, one, arm, p_values.get((one.case.name, arm.label)))
+        return _arm(bundle, one, arm, p_values)
 
     return CaseResult(
         case=one.case,
@@ -188,54 +180,93 @@ def _case(bundle: Loaded, one: _Measured, p_values: dict[tuple[str, str], float]
     )
 
 
-def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, adjusted_p: float | None) -> ArmResult:
-    times, found = one.times[arm.label], one.ratios.get(arm.label)
-    compilation = _compilation(bundle.events, one.case.name, arm.label)
-    steady = _steady(one.warmups[arm.label], one.blocks[arm.label])
-    steadiness = agree([series.name for series in steady.values()])
-    samples = [sample / block.calls_per_iteration for block in one.blocks[arm.label] for sample in block.iterations_ns]
+def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, p_values: dict[tuple[str, str], float]) -> ArmResult:
+    case, baseline, blocks = one.case.name, one.baseline.label, one.blocks[arm.label]
+    times = _times(blocks)
     candidate = arm.role == "candidate"
+    compared = one.ratios.get(arm.label, "")
+    found = compared if isinstance(compared, Ratio) else None
+    steady = _steady(one.warmups[arm.label], blocks)
+    theirs = _steady(one.warmups[baseline], one.blocks[baseline])
+    compilation = compilation_of(bundle.events, case, arm.label)
+    accuracy = bundle.accuracies.get((case, arm.name))
+    adjusted_p = p_values.get((case, arm.label))
     judged = None
     if found and candidate:
-        judged = verdict(found, one.noise_floor, 1.0 if adjusted_p is None else adjusted_p)
-        if judged.word and steadiness == "no steady state":
-            judged = Verdict("inconclusive", f"{arm.label} reached no steady state", "a longer warm-up would settle it")
-    baseline_ns = typical_time(one.times[one.baseline.label]) if one.times[one.baseline.label] else None
+        judged = verdict(found, one.noise_floor.delta, 1.0 if adjusted_p is None else adjusted_p, len(p_values))
+        judged = withheld(judged, accuracy, {baseline: _class(theirs), arm.label: _class(steady)})
+    baseline_times = _times(one.blocks[baseline])
     cost_ns = compilation.cold_ns
+    worth = found and candidate and cost_ns and baseline_times
     return ArmResult(
         arm=arm,
         typical_ns=typical_time(times) if times else None,
         ratio=found,
         verdict=judged,
         adjusted_p=adjusted_p,
-        detectable=_detectable(found, one.noise_floor) if candidate else None,
-        break_even=break_even(cost_ns, baseline_ns, found) if found and candidate and cost_ns and baseline_ns else None,
-        percentiles=tuple(percentile(samples, percent) for percent in PERCENTILES) if samples else (),
-        outliers=tukey(samples),
+        detectable=_detectable(found, one.noise_floor.delta, len(p_values)) if candidate else None,
+        break_even=break_even(cost_ns, typical_time(baseline_times), found) if worth and found and cost_ns else None,
+        percentiles=_percentiles(blocks),
+        outliers=tukey([sample / block.calls_per_iteration for block in blocks for sample in block.iterations_ns]),
         steady=steady,
-        steadiness=steadiness,
-        dependence=dependence(bundle, one.case.name, one.baseline.label, arm.label) if found and candidate else None,
+        steadiness=_class(steady),
+        dependence=dependence(bundle, case, baseline, arm.label) if found and candidate else None,
         compilation=compilation,
-        accuracy=bundle.accuracies.get((one.case.name, arm.name)),
-        blocks=tuple(one.blocks[arm.label]),
+        accuracy=accuracy,
+        blocks=tuple(blocks),
         times=times,
-        reason="" if times else _why_not(bundle, one.case.name, arm.label),
+        reason="" if found or (times and not candidate) else _why_not(bundle, case, arm.label, str(compared)),
     )
 
 
-def _detectable(found: Ratio | None, delta: float) -> float | None:
+def withheld(judged: Verdict, accuracy: schema.Accuracy | None, classes: dict[str, str]) -> Verdict:
+    """The verdict, unless the claim behind it may not be made: a failed accuracy check, or an arm without a steady state."""
+    if accuracy is not None and not accuracy.passed:
+        return Verdict(None, f"its accuracy check failed: {accuracy.message}")
+    for label, name in classes.items():
+        if judged.word and name == "no steady state":
+            return Verdict(
+                "inconclusive",
+                f"no claim is made: {label} was still changing when measuring ended",
+                "a steadier run would settle it",
+            )
+    return judged
+
+
+def _class(steady: dict[int, Steady]) -> str:
+    return agree([series.name for series in steady.values()])
+
+
+def _percentiles(blocks: Iterable[schema.Block]) -> tuple[Percentile | str, ...]:
+    """Percentiles of single calls; calls that were timed in groups have none, because a group's mean hides its tail."""
+    calls = {block.calls_per_iteration for block in blocks}
+    if not calls:
+        return ()
+    if calls != {1}:
+        return tuple(f"calls are timed in groups of up to {max(calls)}" for _ in PERCENTILES)
+    samples = [float(sample) for block in blocks for sample in block.iterations_ns]
+    return tuple(percentile(samples, percent) for percent in PERCENTILES)
+
+
+def _detectable(found: Ratio | None, delta: float, comparisons: int) -> float | None:
     if found is None or found.interval is None:
         return None
-    logs = [math.log(value) for value in found.per_process]
-    return minimum_detectable_effect(statistics.stdev(logs), len(logs), delta)
+    return minimum_detectable_effect(
+        found.deviation, found.degrees_of_freedom, len(found.per_process), delta, comparisons
+    )
 
 
 def _steady(warmups: Iterable[schema.Block], blocks: Iterable[schema.Block]) -> dict[int, Steady]:
-    """The warm-up class of every process: its warm-up and measured iterations in order, per call."""
-    series: dict[int, list[float]] = defaultdict(list)
+    """The warm-up class of every process: its warm-up and measured iterations in order, per call.
+
+    Of a process that was continued, its last incarnation counts: a second warm-up in the middle is no change of the arm.
+    """
+    series: dict[tuple[int, int], list[float]] = defaultdict(list)
     for block in sorted([*warmups, *blocks], key=lambda block: block.started_at_ns):
-        series[block.process] += [sample / block.calls_per_iteration for sample in block.iterations_ns]
-    return {process: classify(samples) for process, samples in sorted(series.items())}
+        series[block.process, block.incarnation] += [
+            sample / block.calls_per_iteration for sample in block.iterations_ns
+        ]
+    return {process: classify(samples) for (process, _), samples in sorted(series.items())}
 
 
 def _times(blocks: Iterable[schema.Block]) -> BlockTimes:
@@ -245,24 +276,8 @@ def _times(blocks: Iterable[schema.Block]) -> BlockTimes:
     return dict(sorted(times.items()))
 
 
-def _compilation(events: Iterable[schema.AnyEvent], case: str, label: str) -> Compilation:
-    ready = [
-        e for e in events if isinstance(e, schema.ArmReady) and (e.case, e.arm, e.role) == (case, label, "measure")
-    ]
-    first = [e for e in ready if e.process == 0 and e.incarnation == 0]
-    later = sorted(e.compile_ns for e in ready if e.compile_ns is not None and (e.process, e.incarnation) != (0, 0))
-    middle = len(later) // 2
-    return Compilation(
-        cold_ns=first[0].compile_ns if first else None,
-        warm_ns=(later[middle] if len(later) % 2 else (later[middle - 1] + later[middle]) / 2) if later else None,
-        warm_count=len(later),
-        bypassed=any(e.cache == "bypassed" for e in ready),
-        first_call_ns=first[0].first_call_ns if first else (ready[0].first_call_ns if ready else None),
-    )
-
-
-def _why_not(bundle: Loaded, case: str, label: str) -> str:
-    """Why an arm has no sample: it was not run, its processes failed, or the run has not come to it."""
+def _why_not(bundle: Loaded, case: str, label: str, otherwise: str) -> str:
+    """Why an arm has no ratio: it was not run, its processes failed, or the run has not come to it."""
     for event in bundle.events:
         if isinstance(event, schema.ArmNotRun) and (event.case, event.arm) == (case, label):
             return event.reason
@@ -273,4 +288,4 @@ def _why_not(bundle: Loaded, case: str, label: str) -> str:
             and event.outcome != "ok"
         ):
             return f"{event.outcome.replace('_', ' ')}: {event.message}"
-    return "not measured yet" if bundle.run.status != "complete" else "no sample"
+    return otherwise or ("not measured yet" if bundle.run.status != "complete" else "no sample")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.special import stdtr
 
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
@@ -21,8 +22,11 @@ REFERENCES: tuple[Reference, ...] = ("memory bandwidth", "arithmetic rate")
 NOTABLE_CHANGE = 0.10
 """A stretch whose level differs by less than 10 % from the run's usual one is not called another regime."""
 
+MINIMUM_READINGS = 10
+"""Two segments of five readings: fewer cannot show a change."""
+
 DEPENDENCE_P = 0.01
-MINIMUM_PAIRS = 8
+MINIMUM_DEGREES = 6
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,13 @@ def series(states: Sequence[schema.State], reference: Reference) -> list[float]:
 
 
 def regimes(bundle: Loaded) -> list[Regime]:
-    """Stretches in which the machine differed from its usual self, by reference and time; usual is the longest segment's level."""
+    """Stretches in which the machine differed from its usual self, by reference and time; usual is the longest segment's level.
+
+    Empty, too, when there are fewer than `MINIMUM_READINGS`, of which nobody can tell.
+    """
     states = sorted(bundle.states, key=lambda state: state.at_ns)
+    if len(states) < MINIMUM_READINGS or not bundle.blocks:
+        return []
     found = []
     for reference in REFERENCES:
         values = series(states, reference)
@@ -87,7 +96,9 @@ def regimes(bundle: Loaded) -> list[Regime]:
 def _regime(
     bundle: Loaded, states: Sequence[schema.State], reference: Reference, part: Segment, level: float, usual: float
 ) -> Regime:
-    start, end = states[part.start].at_ns, states[part.end - 1].at_ns
+    start = states[part.start].at_ns
+    # Up to the reading that shows another level: the pair after the last one of this level was still measured in it.
+    end = states[part.end].at_ns if part.end < len(states) else max(b.started_at_ns for b in bundle.blocks)
     blocks = sum(block.phase == "measure" and start <= block.started_at_ns <= end for block in bundle.blocks)
     first = states[part.start]
     return Regime(reference, start, end, level, usual, first.case, first.process, blocks)
@@ -96,11 +107,10 @@ def _regime(
 def dependence(bundle: Loaded, case: str, baseline: str, arm: str) -> Dependence | str:
     """Regress the log ratios of a case's pairs on the log bandwidth read before each, or the reason why not.
 
-    Least squares with Student's t for the slope (NIST/SEMATECH e-Handbook, section 4.4.3), over pairs pooled from all processes: a
-    question about the machine, not an inference about the ratio.
+    Both are taken as differences from their means in the process (the within estimator for panel data; Wooldridge, Econometric Analysis of
+    Cross Section and Panel Data, section 10.5): processes differ in both for reasons of their own. Student's t for the slope has
+    pairs - processes - 1 degrees of freedom.
     """
-    from scipy.stats import linregress
-
     states = {(s.process, s.incarnation, s.before_block): s for s in bundle.states if s.case == case}
     if not states:
         return "the machine-state reference was not read"
@@ -109,11 +119,17 @@ def dependence(bundle: Loaded, case: str, baseline: str, arm: str) -> Dependence
     for pair in pair_ratios(blocks, baseline, arm):
         state = states.get((pair.process, pair.incarnation, pair.first_block))
         if state is not None:
-            points.append((math.log(state.triad_bytes / state.triad_ns), pair.log_ratio))
-    if len(points) < MINIMUM_PAIRS:
+            points.append((pair.process, math.log(state.triad_bytes / state.triad_ns), pair.log_ratio))
+    processes = {process for process, _, _ in points}
+    degrees = len(points) - len(processes) - 1
+    if degrees < MINIMUM_DEGREES:
         return f"{len(points)} pairs are too few to tell whether the ratio follows the machine's state"
-    x, y = np.array(points).T
-    if np.ptp(x) == 0:
+    centred = [np.array([point[1:] for point in points if point[0] == process]) for process in sorted(processes)]
+    x, y = np.concatenate([values - values.mean(axis=0) for values in centred]).T
+    if not x.any():
         return "the machine's state did not vary"
-    fit = linregress(x, y)
-    return Dependence(float(fit.slope), float(fit.pvalue), len(points))
+    slope = float(x @ y / (x @ x))
+    residual = y - slope * x
+    error = math.sqrt(float(residual @ residual) / degrees / float(x @ x))
+    p = float(2 * stdtr(degrees, -abs(slope) / error)) if error > 0 else 0.0
+    return Dependence(slope, p, len(points))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import msgspec
 import typer
 
 from suite.bundle.errors import BundleError
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="Measure eager against torch.compile.",
 )
 
+INCOMPLETE = 1
 REFUSED = 2
 INTERRUPTED = 130
 
@@ -75,11 +77,17 @@ def run(
     # prints the paths, which are others on its side.
     inside = "SPEEDPROOF_ENGINE" in os.environ
     render = subprocess.run(
-        [sys.executable, "-m", "reports", "render", str(done)],
-        stdout=subprocess.DEVNULL if inside else None,
-        check=False,
+        [sys.executable, "-m", "reports", "render", str(done)], capture_output=True, text=True, check=False
     )
-    raise SystemExit(render.returncode)
+    sys.stderr.write(render.stderr)
+    paths = render.stdout.split("\n")[:-1]
+    if json:
+        print(msgspec.json.encode({"event": "rendered", "paths": paths}).decode())
+    elif not inside:
+        print("\n".join(paths))
+    if failed := session.failures(done):
+        print(f"speedproof: {failed}", file=sys.stderr)
+    raise SystemExit(render.returncode or (INCOMPLETE if failed else 0))
 
 
 @app.command("list")

@@ -13,9 +13,6 @@ from suite.clocktime import now
 from suite.measure.stopping import Costs, pairs_wanted, widest
 from suite.plan import arms_of
 
-PILOT_MULTIPLE = 4
-"""A pilot may ask for four times the preset's most pairs: beyond that, another process is the better buy."""
-
 
 @dataclass(frozen=True)
 class Wish:
@@ -34,8 +31,9 @@ def ended_well(loaded: Loaded) -> set[tuple[str, str, int]]:
 
 
 def is_settled(loaded: Loaded, case: schema.Case) -> bool:
-    """Whether it was decided before that the case gets no further process."""
-    return any(isinstance(event, schema.Stopped) and event.case == case.name for event in loaded.events)
+    """Whether it was decided before that the case gets no further process; failures may be gone when a run is continued."""
+    stopped = (event for event in loaded.events if isinstance(event, schema.Stopped) and event.case == case.name)
+    return any(event.reason != "failures" for event in stopped)
 
 
 def decide(loaded: Loaded, case: schema.Case, prior_s: float, failed: bool) -> Wish | schema.Stopped:
@@ -45,7 +43,7 @@ def decide(loaded: Loaded, case: schema.Case, prior_s: float, failed: bool) -> W
     """
     procedure = loaded.run.procedure
     done = {process for name, role, process in ended_well(loaded) if (name, role) == (case.name, "measure")}
-    width = widest([block for block in loaded.blocks if block.case == case.name], arms_of(loaded.run, case))
+    width = widest([block for block in loaded.blocks if block.case == case.name], arms_of(loaded.run, case), procedure)
     cost_s = _duration_s(loaded, case, prior_s)
     spent_s = (
         sum(e.duration_ns for e in loaded.events if isinstance(e, schema.ProcessEnded) and e.role == "measure") / 1e9
@@ -74,7 +72,7 @@ def pairs_for(loaded: Loaded, case: schema.Case, prior_s: float) -> int | None:
     measured_s = sum(sum(block.iterations_ns) for block in blocks) / 1e9
     before_s = _duration_s(loaded, case, prior_s) - measured_s / len({block.process for block in blocks})
     costs = Costs(max(1e-3, measured_s / pairs), max(1.0, before_s))
-    return pairs_wanted(blocks, arms_of(loaded.run, case), costs, PILOT_MULTIPLE * loaded.run.procedure.pairs_maximum)
+    return pairs_wanted(blocks, arms_of(loaded.run, case), costs, loaded.run.procedure.pairs_maximum)
 
 
 def _duration_s(loaded: Loaded, case: schema.Case, prior_s: float) -> float:

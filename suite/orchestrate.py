@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import psutil
@@ -25,6 +26,7 @@ from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display
 from suite.errors import UserError
+from suite.fingerprint import cgroup
 from suite.fingerprint.files import without_home
 from suite.machine import Machine
 from suite.measure.schedule import slots
@@ -66,6 +68,7 @@ class Orchestrator:
         self.machine = machine
         self.display = display
         self._failures: dict[str, int] = {}
+        self._later: list[Unit] = []
         self._last_telemetry = 0.0
 
     def lead(self) -> schema.Run:
@@ -76,24 +79,28 @@ class Orchestrator:
             UserError: when results cannot be written any more; the bundle stays as it is.
         """
         try:
+            self._later = self._remaining("profile")
             self._run_all(self._remaining("measure"))
             while unit := self._one_more():
+                self.display.plan(self._later)
                 self._run_unit(unit, [])
+            self._later = []
             self._run_all(self._remaining("profile"))
         except KeyboardInterrupt:
             self.bundle.event(schema.Noted(at=now(), message="interrupted by the user"))
             self._close("interrupted")
             raise
-        self._close(
-            "incomplete" if self._failures or self._remaining("measure") + self._remaining("profile") else "complete"
-        )
-        shutil.rmtree(self.machine.cache, ignore_errors=True)
+        whole = not self._remaining("measure") and not self._remaining("profile")
+        self._close("complete" if whole else "incomplete")
+        if whole:
+            # A run that will be continued still needs it: its later processes compile from this cache.
+            shutil.rmtree(self.machine.cache, ignore_errors=True)
         return self.run
 
     def _run_all(self, units: list[Unit]) -> None:
         while units:
             unit = units.pop(0)
-            self.display.plan(units)
+            self.display.plan([*units, *self._later])
             if self._failures.get(unit.case.name, 0) < FAILURES_PER_CASE:
                 self._run_unit(unit, units)
                 continue
@@ -139,6 +146,10 @@ class Orchestrator:
         ]
         arms = arms_of(self.run, unit.case)
         checked = {arm for case, arm in loaded.accuracies if case == unit.case.name}
+        # An arm that did not run before has no output to be checked; asking again would only compute the reference again.
+        labels = {arm.label: arm.name for arm in arms}
+        not_run = {e.arm for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.case == unit.case.name}
+        hopeless = {labels.get(label, label) for label in not_run} | set(self.machine.not_run)
         measured = (unit.case.name, unit.process, "measure")
         return Assignment(
             bundle=str(self.bundle.path.resolve()),
@@ -151,7 +162,7 @@ class Orchestrator:
             seed=self.run.seed,
             progress_descriptor=-1,
             parent=os.getpid(),
-            check_accuracy=any(arm.name not in checked for arm in arms if arm.role == "candidate"),
+            check_accuracy=any(arm.name not in checked | hopeless for arm in arms if arm.role == "candidate"),
             plan=next((e for e in events if isinstance(e, schema.Planned)), None) if unit.role == "measure" else None,
             done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured]
             if unit.role == "measure"
@@ -165,7 +176,9 @@ class Orchestrator:
         """Whether an earlier incarnation measured every block but was killed before it could say so."""
         if assignment.plan is None:
             return False
-        planned = slots(assignment.plan.order, assignment.plan.pairs, first_rotation=assignment.process)
+        planned = slots(
+            assignment.plan.order, assignment.plan.pairs, first_rotation=assignment.process * assignment.plan.pairs
+        )
         return {slot.block for slot in planned} <= set(assignment.done)
 
     # --- one unit ---------------------------------------------------------------------------------------------------
@@ -177,15 +190,16 @@ class Orchestrator:
             self._record_end(unit, assignment.incarnation - 1, end)
             return
         self.display.started(unit)
-        self._take_telemetry("before", unit)
+        self._take_telemetry("before", unit, assignment.incarnation)
+        began = time.monotonic_ns()
         try:
             end = self._supervise(unit, assignment)
         except KeyboardInterrupt:
-            self._record_end(
-                unit, assignment.incarnation, Ended("interrupted", "stopped by the user", None, None, 0, None)
-            )
+            spent = time.monotonic_ns() - began
+            end = Ended("interrupted", "stopped by the user", None, None, spent, None)
+            self._record_end(unit, assignment.incarnation, end)
             raise
-        self._take_telemetry("after", unit)
+        self._take_telemetry("after", unit, assignment.incarnation)
         self._record_end(unit, assignment.incarnation, end)
         self.display.ended(unit, end)
         if end.unwritable:
@@ -220,7 +234,7 @@ class Orchestrator:
 
         def tick(resident: int | None) -> None:
             if time.monotonic() - self._last_telemetry >= TELEMETRY_INTERVAL_S:
-                self._take_telemetry("during", unit, resident)
+                self._take_telemetry("during", unit, assignment.incarnation, resident)
             self.display.tick()
 
         def encode(descriptor: int) -> bytes:
@@ -232,9 +246,9 @@ class Orchestrator:
         supervisor = Supervisor(command, {**os.environ, **own}, log, limits, self.display.progress, tick)
         return supervisor.run(encode, started)
 
-    def _take_telemetry(self, moment: str, unit: Unit, resident: int | None = None) -> None:
+    def _take_telemetry(self, moment: str, unit: Unit, incarnation: int, resident: int | None = None) -> None:
         self._last_telemetry = time.monotonic()
-        self.bundle.telemetry(telemetry.read(moment, unit.case.name, unit.role, unit.process, resident))  # type: ignore[arg-type]
+        self.bundle.telemetry(telemetry.read(moment, unit.case.name, unit.role, unit.process, incarnation, resident))  # type: ignore[arg-type]
 
     def _record_end(self, unit: Unit, incarnation: int, end: Ended) -> None:
         self.bundle.event(
@@ -269,8 +283,10 @@ class Orchestrator:
 
 
 def memory_ceiling() -> int:
-    """What a worker's process tree may use, in bytes: nine tenths of what is available now, so that the machine never swaps."""
-    return int(psutil.virtual_memory().available * 0.9)
+    """What a worker's process tree may use, in bytes: nine tenths of what is available now, or of its control group's limit."""
+    limit = cgroup.memory_limit(Path("/")).value
+    available = psutil.virtual_memory().available
+    return int((min(available, limit) if limit else available) * 0.9)
 
 
 @contextmanager

@@ -45,6 +45,11 @@ def accuracy_passed(bundle: Loaded) -> Iterator[str]:
     for (case, arm), accuracy in bundle.accuracies.items():
         if not accuracy.passed:
             yield f"{case}: the arm {arm} fails its accuracy check ({accuracy.message})"
+    measured = {(block.case, block.arm) for block in bundle.blocks}
+    for case, label in sorted(measured):
+        planned = next((arm for arm in bundle.run.arms if arm.label == label), None)
+        if planned and planned.role == "candidate" and (case, planned.name) not in bundle.accuracies:
+            yield f"{case}: the accuracy of {label} was not checked"
 
 
 def settings_in_force(bundle: Loaded) -> Iterator[str]:
@@ -52,6 +57,22 @@ def settings_in_force(bundle: Loaded) -> Iterator[str]:
     for setting in bundle.fingerprint.settings if bundle.fingerprint else []:
         if setting.status == "not in force":
             yield f"the setting {setting.name} was requested and is not in force"
+
+
+def one_setting(bundle: Loaded) -> Iterator[str]:
+    """Every measuring process of the run had the same threads, placement, libraries and modes in force."""
+    seen = [event for event in bundle.events if isinstance(event, schema.Effective)]
+    for name in ("affinity", "memory_nodes", "threads", "environment", "mapped_libraries", "torch"):
+        values = [_comparable(getattr(event, name)) for event in seen]
+        if any(value != values[0] for value in values):
+            yield f"{name.replace('_', ' ')} differ between the run's processes"
+
+
+def _comparable(value: object) -> object:
+    """A value without what may differ between equal processes: the number of threads a process happens to have alive."""
+    if isinstance(value, dict):
+        return {key: item for key, item in value.items() if key != "process_threads"}
+    return value
 
 
 def known_source(bundle: Loaded) -> Iterator[str]:
@@ -85,6 +106,7 @@ RULES: tuple[Rule, ...] = (
     everything_ran,
     accuracy_passed,
     settings_in_force,
+    one_setting,
     in_container,
     known_source,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +48,10 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
     """
     # Everything that a mistyped word can spoil comes before an engine is chosen: it must not wait for an image to be built.
     continued = reader.find_run(options.output, options.resume) if options.resume else None
+    if continued and (ignored := _ignored(request)):
+        screen.say(
+            f"note: a continued run keeps its own plan; {', '.join(ignored)} {'is' if len(ignored) == 1 else 'are'} ignored"
+        )
     planned = _continued(continued) if continued else plan(request, engines.native("not chosen yet"), options.argv)
     choice = engines.choose(_engine_wanted(planned, options) if continued else options.engine, announce=screen.say)
     if choice.starts_container:
@@ -92,6 +97,10 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         options.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(options.output, error) from error
+    if options.resume and reader.find_run(options.output, options.resume).parent.resolve() != options.output.resolve():
+        raise UserError(
+            f"RUN={options.resume} does not lie below {options.output}, which is all that a container sees; give OUTPUT too."
+        )
     command = engines.container_command(
         engine,
         arguments,
@@ -100,12 +109,42 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         environment={"MODEL_REVISION": request.model_revision} if request.model_revision else None,
         terminal=sys.stdout.isatty(),
     )
-    status = subprocess.run(command, check=False).returncode
-    new = [path for path in reader.runs(options.output) if path not in before]
-    for path in new if status == 0 else []:
+    with subprocess.Popen(command) as process:
+        try:
+            status = process.wait()
+        except KeyboardInterrupt:
+            # The engine hands the interrupt on; the run inside closes its bundle before it ends.
+            status = process.wait()
+    shown = [
+        path for path in reader.runs(options.output) if path not in before or path.name == Path(options.resume).name
+    ]
+    for path in shown if status == 0 else []:
         print(path / "report.html")
         print(path / "report.pdf")
     return status
+
+
+def _ignored(request: Request) -> list[str]:
+    """Options that have no effect on a continued run."""
+    given = {
+        "CASES": bool(request.cases),
+        "ARMS": bool(request.arms),
+        "PROCESSES": request.processes is not None,
+        "PROFILE": not request.profile,
+        "MODEL_DIR": request.model_dir is not None,
+        "MODEL_REVISION": request.model_revision is not None,
+    }
+    return [name for name, was_given in given.items() if was_given]
+
+
+def failures(path: Path) -> str:
+    """A sentence about a run that ended without all its processes; empty for a complete one."""
+    run_id, status = path.name, reader.read_run(path).status
+    return (
+        ""
+        if status == "complete"
+        else f"some processes did not end well; the report says which. RUN={run_id} tries them again."
+    )
 
 
 def _continued(path: Path) -> schema.Run:
@@ -118,6 +157,10 @@ def _continued(path: Path) -> schema.Run:
     if old.status == "complete":
         raise UserError(f"{path} is complete; render it again with `make report RUN={old.run_id}` or start a new run.")
     here = source()
+    if here.dirty and not old.source.dirty:
+        raise UserError(
+            f"{path} was started with unchanged files and they have been changed since; put them back, or start a new run."
+        )
     if old.source.revision != here.revision:
         raise UserError(
             f"{path} was started by revision {old.source.revision or 'unknown'} of the suite and this is {here.revision or 'unknown'}; "
@@ -130,22 +173,25 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
     bundle = Bundle(path)
     with sigterm_as_interrupt(), bundle.exclusively():
         try:
-            bundle.document(RUN, planned)
+            screen.say("looking at the machine ...")
+            # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
             machine = prepare(planned.run_id)
             if resumed:
                 _same_machine(path, machine)
-            else:
+            bundle.document(RUN, planned)
+            if not resumed:
                 bundle.document(FINGERPRINT, machine.fingerprint(None))
-            bundle.event(
-                schema.Noted(
-                    at=now(),
-                    message=f"{'continued' if resumed else 'started'}; the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s",
-                )
-            )
+            toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
+            bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
             _announce(planned, machine, path, screen)
             Orchestrator(bundle, planned, machine, screen).lead()
         except KeyboardInterrupt:
             raise Interrupted(planned.run_id) from None
+        except UserError:
+            # A run that never began leaves no empty folder behind.
+            with suppress(OSError):
+                path.rmdir()
+            raise
     return path
 
 

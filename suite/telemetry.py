@@ -15,6 +15,7 @@ def read(
     case: str,
     role: Literal["measure", "profile"],
     process: int,
+    incarnation: int = 0,
     worker_rss_bytes: int | None = None,
     root: Path = Path("/"),
 ) -> Telemetry:
@@ -32,6 +33,7 @@ def read(
         case=case,
         role=role,
         process=process,
+        incarnation=incarnation,
         monotonic_ns=time.monotonic_ns(),
         cpu_frequency_mhz=_frequency(root),
         load_1min=_number(_text(root / "proc/loadavg").split()[:1]),

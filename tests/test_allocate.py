@@ -59,13 +59,13 @@ def test_a_wide_interval_is_left_with_the_reason(
 
 def test_without_an_interval_there_is_no_width_and_more_is_wanted(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, {arm: times[:2] for arm, times in STEADY.items()})
-    assert widest(bundle.blocks, bundle.run.arms) is None
+    assert widest(bundle.blocks, bundle.run.arms, bundle.run.procedure) is None
     assert isinstance(decision(bundle), Wish)
 
 
 def test_a_case_whose_candidate_never_ran_waits_for_nothing(tmp_path: Path) -> None:
     bundle = loaded(tmp_path, {arm: STEADY[arm] for arm in ("eager", "eager#2")})
-    assert widest(bundle.blocks, bundle.run.arms) == 0.0
+    assert widest(bundle.blocks, bundle.run.arms, bundle.run.procedure) == 0.0
 
 
 def test_a_decision_holds_when_the_run_is_continued(tmp_path: Path) -> None:
@@ -74,6 +74,14 @@ def test_a_decision_holds_when_the_run_is_continued(tmp_path: Path) -> None:
     assert isinstance(found, schema.Stopped) and not is_settled(bundle, bundle.run.cases[0])
     append(bundle.path / EVENTS, found)
     assert is_settled(reader.load(bundle.path), bundle.run.cases[0])
+
+
+def test_failures_are_forgotten_when_the_run_is_continued(tmp_path: Path) -> None:
+    bundle = loaded(tmp_path, WIDE)
+    found = decision(bundle, failed=True)
+    assert isinstance(found, schema.Stopped)
+    append(bundle.path / EVENTS, found)
+    assert not is_settled(reader.load(bundle.path), bundle.run.cases[0])
 
 
 def test_a_pilot_asks_for_few_pairs_where_processes_differ_and_for_many_where_they_do_not(tmp_path: Path) -> None:

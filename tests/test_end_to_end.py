@@ -139,7 +139,7 @@ def test_a_killed_orchestrator_loses_no_block_and_measures_none_twice(tmp_path: 
     assert set(after.values()) == {1} and set(before) <= set(after)
     plans = {e.process: e for e in loaded.events if isinstance(e, schema.Planned)}
     assert set(after) == {
-        (process, slot.block) for process, plan in plans.items() for slot in slots(plan.order, plan.pairs, process)
+        (process, slot.block) for process, plan in plans.items() for slot in slots(plan.order, plan.pairs, 0)
     }
     assert loaded.run.status == "complete" and len(loaded.run.stretches) == 2
 

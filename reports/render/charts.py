@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from reports.render.numbers import time_unit
+from reports.render import numbers
 from reports.results import ArmResult, CaseResult, Results
 from reports.state import REFERENCES, Regime, series
 from suite.bundle.reader import Loaded
@@ -77,7 +77,7 @@ def ratios(results: Results) -> str:
         labels = []
         for position, (case, arm) in enumerate(rows):
             labels.append(f"{case.case.name}\n{arm.arm.label}")
-            floor = 1 + case.noise_floor
+            floor = 1 + case.noise_floor.delta
             axes.fill_betweenx([position - 0.42, position + 0.42], 1 / floor, floor, color=BAND, linewidth=0)
             if arm.ratio is None:
                 axes.text(1.0, position, f"  {_shortened(arm.reason, 60)}", va="center", color=MUTED, fontsize=8)
@@ -116,7 +116,7 @@ def _draw_ratio(axes: Any, position: int, arm: ArmResult) -> list[float]:
         edge = high
     axes.scatter([arm.ratio.estimate], [position], s=30, color=shade, zorder=3, linewidth=0)
     axes.annotate(
-        f"{arm.ratio.estimate:.2f}×",
+        numbers.ratio(arm.ratio),
         (edge, position),
         xytext=(6, 0),
         textcoords="offset points",
@@ -147,7 +147,7 @@ def distribution(case: CaseResult) -> str:
     with matplotlib.rc_context({**_STYLE, "font.size": 7.5}):
         figure = Figure(figsize=(7.4, 0.95 + 0.36 * max(2, len(arms))))
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-        scale, unit = time_unit(case.baseline.typical_ns or 1.0)
+        scale, unit = numbers.time_unit(case.baseline.typical_ns or 1.0)
         start = min((block.started_at_ns for _, arm in arms for block in arm.blocks), default=0)
         last = max((block.started_at_ns for _, arm in arms for block in arm.blocks), default=0)
         span, span_name = (60e9, "minutes") if last - start > 120e9 else (1e9, "seconds")

@@ -21,7 +21,8 @@ def significant(value: float, digits: int = 3) -> str:
         return NO_NUMBER
     if value == 0:
         return "0"
-    magnitude = math.floor(math.log10(abs(value)))
+    # Of the rounded value: 9.996 with three digits is 10.0.
+    magnitude = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if magnitude < -5 or magnitude > 9:
         return f"{value:.{digits - 1}e}"
     rounded = round(value, digits - 1 - magnitude)
@@ -82,7 +83,8 @@ def time(nanoseconds: float | None, digits: int = 3) -> str:
 
 def time_unit(nanoseconds: float) -> tuple[float, str]:
     """The largest unit of which there is at least one: its length in ns and its name."""
-    return next(((scale, unit) for scale, unit in _TIME_UNITS if abs(nanoseconds) >= scale), _TIME_UNITS[-1])
+    # 0.9995: what rounds to a whole unit is given in it, so that 999.9 ns is 1.00 µs.
+    return next(((scale, unit) for scale, unit in _TIME_UNITS if abs(nanoseconds) >= 0.9995 * scale), _TIME_UNITS[-1])
 
 
 def percent(fraction: float | None, digits: int = 2) -> str:
@@ -96,6 +98,12 @@ def size(count: float | None) -> str:
         return NO_NUMBER
     scale, unit = next(((scale, unit) for scale, unit in _BINARY_UNITS if abs(count) >= scale), (1, "B"))
     return f"{significant(count / scale) if scale > 1 else f'{count:,.0f}'}\u00a0{unit}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A count with its noun: 1 process, 3 processes, 4 cases."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def count(value: float) -> str:

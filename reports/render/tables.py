@@ -29,6 +29,8 @@ class ResultRow:
     word: str = ""
     cold: str = numbers.NO_NUMBER
     warm: str = numbers.NO_NUMBER
+    first_call: str = numbers.NO_NUMBER
+    bypassed: bool = False
     accuracy: str = numbers.NO_NUMBER
     note: str = ""
     first: bool = False
@@ -51,7 +53,7 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
     word = (arm.verdict.word or "no verdict") if arm.verdict else ""
     note = f"not run: {arm.reason}" if arm.reason else ""
     if arm.verdict and arm.verdict.word is None:
-        note = f"no interval and no verdict from {arm.verdict.reason}"
+        note = arm.verdict.reason
     elif arm.verdict and arm.verdict.advice:
         note = arm.verdict.advice
     return ResultRow(
@@ -59,12 +61,16 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
         arm=arm.arm.label,
         time=numbers.time(arm.typical_ns),
         ratio="baseline" if is_baseline else numbers.ratio(arm.ratio),
-        interval=f"noise floor {numbers.percent(case.noise_floor)}" if is_baseline else numbers.interval(arm.ratio),
+        interval=f"noise floor {numbers.percent(case.noise_floor.delta)}"
+        if is_baseline
+        else numbers.interval(arm.ratio),
         p=f"{arm.adjusted_p:.2g}" if arm.adjusted_p is not None else numbers.NO_NUMBER,
         word=word,
         cold=numbers.time(compilation.cold_ns),
         warm=numbers.time(compilation.warm_ns)
         + (" *" if compilation.bypassed and compilation.warm_ns is not None else ""),
+        first_call=numbers.time(compilation.first_call_ns),
+        bypassed=compilation.bypassed,
         accuracy=_accuracy(arm) if not is_baseline else numbers.NO_NUMBER,
         note=note,
         first=first,
@@ -134,12 +140,8 @@ def parity(bundle: Loaded) -> list[tuple[str, str]]:
                 ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(effective.threads.items())),
             )
         )
-        rows.append(
-            (
-                "timer",
-                f"resolution {numbers.time(effective.timer_resolution_ns)}, one reading costs {numbers.time(effective.timer_overhead_ns)}",
-            )
-        )
+        resolution, overhead = numbers.time(effective.timer_resolution_ns), numbers.time(effective.timer_overhead_ns)
+        rows.append(("timer", f"resolution {resolution}, timing one iteration costs {overhead}"))
     return rows
 
 
@@ -163,7 +165,8 @@ def process_rows(bundle: Loaded) -> list[ProcessRow]:
     for end in bundle.events:
         if not isinstance(end, schema.ProcessEnded):
             continue
-        readings = [t for t in bundle.telemetry if (t.case, t.role, t.process) == (end.case, end.role, end.process)]
+        key = (end.case, end.role, end.process, end.incarnation)
+        readings = [t for t in bundle.telemetry if (t.case, t.role, t.process, t.incarnation) == key]
         steal, busy = _shares(readings)
         outcome = "ok" if end.outcome == "ok" else f"{end.outcome.replace('_', ' ')}: {end.message}"
         if end.incarnation:

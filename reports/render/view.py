@@ -8,7 +8,7 @@ from typing import Any
 
 from reports.render import numbers
 from reports.results import CaseResult, Results
-from reports.state import Regime
+from reports.state import MINIMUM_READINGS, Regime
 from suite.bundle import schema
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
@@ -46,19 +46,22 @@ def verdict_sentence(found: Results) -> str:
     if found.headline is None:
         return "Nothing was compared in this run."
     case, arm = found.headline.case, found.headline.arm
-    what = case.case.title
-    who = arm_in_words(arm.arm)
-    if arm.ratio is None:
+    what, who = case.case.title, arm_in_words(arm.arm)
+    if arm.ratio is None or arm.verdict is None:
         return f"{what}: there is no ratio of {who} to eager ({arm.reason})."
-    if arm.verdict is None or arm.verdict.word is None:
-        rate = numbers.ratio(arm.ratio)
-        return f"{what}: {who} ran at {rate} the speed of eager, without an interval and so without a verdict ({arm.ratio.reason})."
-    rate, floor = numbers.ratio(arm.ratio), numbers.percent(case.noise_floor)
+    rate, floor = numbers.ratio(arm.ratio), numbers.percent(case.noise_floor.delta)
+    reason = arm.verdict.reason
+    if arm.verdict.word is None and arm.ratio.interval is not None:
+        return f"{what}: the speed of {who} is not to be quoted; {reason}."
+    if arm.verdict.word is None:
+        return (
+            f"{what}: {who} ran at {rate} the speed of eager, without an interval and so without a verdict ({reason})."
+        )
     return {
         "faster": f"{what}: {who} is {rate} as fast as eager on this machine.",
         "slower": f"{what}: {who} is slower than eager on this machine, at {rate} its speed.",
         "equivalent": f"{what}: {who} and eager are equally fast on this machine, within {floor}.",
-        "inconclusive": f"{what}: this run cannot tell {who} from eager; {arm.verdict.reason}.",
+        "inconclusive": f"{what}: this run makes no claim about {who} against eager; {reason}.",
     }[arm.verdict.word]
 
 
@@ -75,7 +78,10 @@ def tally(found: Results) -> str:
 def integrity(check: Check) -> tuple[bool, str]:
     """Whether the bundle's files are what was measured, and a sentence about it."""
     if not check.matching and not check.changed:
-        return False, "The bundle has no checksums: the run did not come to its end."
+        return (
+            False,
+            "The bundle has no checksums (SHA256SUMS), so nothing can be said about whether its files were changed.",
+        )
     problems = [
         f"{len(names)} {what} ({', '.join(names[:3])}{' …' if len(names) > 3 else ''})"
         for names, what in ((check.changed, "changed"), (check.missing, "missing"), (check.unlisted, "not listed"))
@@ -110,13 +116,35 @@ def steadiness(case: CaseResult) -> list[str]:
     return sentences
 
 
+STOPPED = {
+    "target reached": "because every ratio is known to within the target",
+    "budget spent": "because another would have exceeded the budget",
+    "most processes reached": "the most that this run was allowed",
+    "failures": "because its processes kept failing",
+}
+
+
 def stopping(case: CaseResult) -> str:
     """Why the case got no further process, in a sentence."""
     stopped = case.stopped
-    if stopped is None:
+    if stopped is None or not case.candidates:
         return ""
-    width = f"; its widest half width is {numbers.percent(stopped.half_width)}" if stopped.half_width else ""
-    return f"Stopped after {stopped.processes} processes: {stopped.reason}{width}."
+    width = (
+        f"; the widest interval reaches {numbers.percent(stopped.half_width)} to either side"
+        if stopped.half_width
+        else ""
+    )
+    return f"Stopped after {numbers.counted(stopped.processes, 'process')}, {STOPPED[stopped.reason]}{width}."
+
+
+def no_regime(bundle: Loaded) -> str:
+    """What it means that no other regime was found."""
+    readings = numbers.counted(len(bundle.states), "reading")
+    if len(bundle.states) < MINIMUM_READINGS:
+        return f"{readings}: too few to tell whether the machine changed during the run."
+    return (
+        f"The machine stood at one level throughout: in {readings} no stretch differs from the usual by 10 % or more."
+    )
 
 
 def regime_sentences(found: Iterable[Regime]) -> list[str]:
@@ -131,12 +159,12 @@ def _regime_sentence(regime: Regime) -> str:
     blocks = f"{regime.blocks} measured block{'s lie' if regime.blocks != 1 else ' lies'} in this stretch"
     return (
         f"From {_clock(regime.start_ns)} to {_clock(regime.end_ns)} UTC, {where}, the {regime.reference} was {level}, "
-        f"{abs(regime.change):.0%} {side} the usual {usual}; {blocks}, flagged and kept."
+        f"{100 * abs(regime.change):.0f} % {side} the usual {usual}; {blocks}, flagged and kept."
     )
 
 
 def _clock(nanoseconds: int) -> str:
-    return f"{datetime.fromtimestamp(nanoseconds / 1e9, UTC):%H:%M:%S}"
+    return f"{datetime.fromtimestamp(nanoseconds / 1e9, UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def _rate(value: float, reference: str) -> str:
@@ -145,13 +173,14 @@ def _rate(value: float, reference: str) -> str:
 
 
 def aggregate_sentence(found: Results) -> str:
-    """The geometric means over the cases that every arm completed."""
-    if isinstance(found.aggregate, str):
-        return f"No geometric mean: {found.aggregate}."
+    """The geometric means over the cases that have every arm; nothing for fewer than two, of which there is no mean."""
+    if isinstance(found.aggregate, str) or len(found.aggregate.cases) < 2:
+        return ""
+    shared = f"{len(found.aggregate.cases)} of {found.aggregate.total} cases, those in which every arm ran"
     means = ", ".join(
-        f"{label} {numbers.significant(mean, 3)}{numbers.TIMES}" for label, mean in found.aggregate.ratios.items()
+        f"{label} {numbers.significant(mean)}{numbers.TIMES}" for label, mean in found.aggregate.ratios.items()
     )
-    return f"Geometric mean over {len(found.aggregate.cases)} of {found.aggregate.total} cases, those that every arm completed: {means}."
+    return f"Geometric mean over {shared}: {means}."
 
 
 def unique_notes(notes: Iterable[str]) -> list[str]:

@@ -72,10 +72,11 @@ def _one(
 ) -> tuple[str, OutputError]:
     shape, dtype = list(value.shape), str(value.dtype).removeprefix("torch.")
     if value.shape != baseline.shape or value.dtype != baseline.dtype:
-        complaint = f"{name} is {dtype}{shape} where the baseline has {str(baseline.dtype).removeprefix('torch.')}{list(baseline.shape)}"
-        return complaint, _incomparable(name, shape, dtype)
-    if not bool(value.isfinite().all()):
-        return f"{name} holds numbers that are not finite", _incomparable(name, shape, dtype)
+        theirs = f"{str(baseline.dtype).removeprefix('torch.')}{list(baseline.shape)}"
+        return f"{name} is {dtype}{shape} where the baseline has {theirs}", _incomparable(name, shape, dtype)
+    for whose, tensor in (("the arm's", value), ("the baseline's", baseline), ("the float64 reference's", exact)):
+        if not bool(tensor.isfinite().all()):
+            return f"{whose} {name} holds numbers that are not finite", _incomparable(name, shape, dtype)
     difference = (value.double() - baseline.double()).abs()
     scale = float(exact.double().square().mean().sqrt()) or 1.0
     error = OutputError(
@@ -89,11 +90,9 @@ def _one(
         baseline_root_mean_square_error=float((baseline.double() - exact.double()).square().mean().sqrt()) / scale,
     )
     allowed = max(tolerance, BASELINE_MULTIPLE * error.baseline_root_mean_square_error)
-    if error.root_mean_square_error > allowed:
-        return (
-            f"{name} is off by {error.root_mean_square_error:.3g} of the reference's root mean square ({allowed:.3g} allowed)",
-            error,
-        )
+    if not error.root_mean_square_error <= allowed:
+        found = f"{error.root_mean_square_error:.3g} of the reference's root mean square"
+        return f"{name} is off by {found} ({allowed:.3g} allowed)", error
     return "", error
 
 

@@ -23,9 +23,16 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """SHA-256 of a file, hexadecimal.
+
+    Raises:
+        BundleError: when the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BundleError(f"{path}: cannot be read ({error.strerror or error}); mend its permissions.") from error
 
 
 def files(bundle: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,7 +48,21 @@ def read_run(bundle: Path) -> schema.Run:
     if not path.is_file():
         what = "has no run.json" if bundle.is_dir() else "does not exist"
         raise BundleError(f"{bundle}: not a bundle (it {what}); name the directory of a run, as `results/<run-id>`.")
-    return read_document(path, schema.Run, versioned=True)
+    run = read_document(path, schema.Run, versioned=True)
+    _check_plan(path, run)
+    return run
+
+
+def _check_plan(path: Path, run: schema.Run) -> None:
+    """Refuse a plan that no run could have: every case needs exactly one baseline arm, and labels and names are unique."""
+    for case in run.cases:
+        roles = [arm.role for arm in run.arms if arm.name not in case.not_applicable]
+        if roles.count("baseline") != 1:
+            count = roles.count("baseline")
+            raise BundleError(f"{path}: {case.name} has {count} baseline arms instead of one; restore the file.")
+    for what, names in (("case", [case.name for case in run.cases]), ("arm", [arm.label for arm in run.arms])):
+        if len(set(names)) != len(names):
+            raise BundleError(f"{path}: one {what} stands twice; restore the file.")
 
 
 def read_document(path: Path, struct: type[T], *, versioned: bool = False) -> T:
@@ -135,10 +150,12 @@ def load(bundle: Path) -> Loaded:
     for case in run.cases:
         for arm in sorted({arm.name for arm in run.arms}):
             directory = bundle / "cases" / case.name / arm
-            if (directory / "profile.json").exists():
-                profiles[case.name, arm] = read_document(directory / "profile.json", schema.Profile)
-            if (directory / "accuracy.json").exists():
-                accuracies[case.name, arm] = read_document(directory / "accuracy.json", schema.Accuracy)
+            profile = _optional(directory / "profile.json", schema.Profile, notes)
+            accuracy = _optional(directory / "accuracy.json", schema.Accuracy, notes)
+            if profile is not None:
+                profiles[case.name, arm] = profile
+            if accuracy is not None:
+                accuracies[case.name, arm] = accuracy
     events: list[schema.AnyEvent] = list(read_rows(bundle / writer.EVENTS, schema.AnyEvent, notes))  # type: ignore[arg-type]
     return Loaded(
         path=bundle,
@@ -152,6 +169,17 @@ def load(bundle: Path) -> Loaded:
         accuracies=accuracies,
         notes=notes,
     )
+
+
+def _optional(path: Path, struct: type[T], notes: list[str]) -> T | None:
+    """A document that what was measured can be read without; a damaged one is left out with a note."""
+    if not path.exists():
+        return None
+    try:
+        return read_document(path, struct)
+    except BundleError as error:
+        notes.append(f"left out: {error}")
+        return None
 
 
 def identity(block: schema.Block) -> tuple[str, int, str, int]:
@@ -186,8 +214,10 @@ def find_run(output: Path, run: str) -> Path:
         BundleError: when neither is a bundle; names the newest runs there are.
     """
     for candidate in (output / run, Path(run)):
-        if (candidate / writer.RUN).is_file():
-            return candidate
+        # A name that no file can have (too long, a null byte) is as little a run as one that is not there.
+        with suppress(OSError, ValueError):
+            if (candidate / writer.RUN).is_file():
+                return candidate
     known = [path.name for path in runs(output)][-3:]
     advice = f"runs there: {', '.join(known)}" if known else "there is no run yet: type `make bench-cpu`"
     raise BundleError(f"{output / run}: not a bundle; {advice}.")

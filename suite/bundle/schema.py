@@ -7,9 +7,10 @@ newer major version is refused by `reader`.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 SCHEMA_VERSION = "1.0"
 
@@ -17,6 +18,18 @@ FactStatus = Literal["ok", "masked", "absent", "denied", "virtualised"]
 RunStatus = Literal["running", "complete", "incomplete", "interrupted"]
 ArmRole = Literal["baseline", "noise", "candidate"]
 Outcome = Literal["ok", "failed", "crashed", "killed", "out_of_memory", "memory_ceiling", "timed_out", "interrupted"]
+
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1, le=2**62)]
+Text = Annotated[str, Meta(min_length=1)]
+Moment = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
+"""ISO 8601 in UTC."""
+
+# Cases and arms become folders below a bundle: no name may lead out of it.
+CaseName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][\w.#-]*/[A-Za-z0-9_][\w.#-]*$")]
+ArmName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][\w-]*$")]
+ArmLabel = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][\w-]*(#\d+)?$")]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,11 +62,11 @@ class Weights(Row, frozen=True, kw_only=True, omit_defaults=True):
 class ProfilerSchedule(Row, frozen=True, kw_only=True, omit_defaults=True):
     """`torch.profiler.schedule` arguments, in steps."""
 
-    skip_first: int = 0
-    wait: int = 1
-    warmup: int = 1
-    active: int = 3
-    repeat: int = 1
+    skip_first: Count = 0
+    wait: Count = 1
+    warmup: Count = 1
+    active: Positive = 3
+    repeat: Positive = 1
 
     @property
     def steps(self) -> int:
@@ -68,7 +81,7 @@ class Case(Row, frozen=True, kw_only=True, omit_defaults=True):
     procedure fixes them. `not_applicable` maps an arm's name to the reason why the case does not run it.
     """
 
-    name: str
+    name: CaseName
     workload: str
     variant: str
     title: str
@@ -83,14 +96,14 @@ class Case(Row, frozen=True, kw_only=True, omit_defaults=True):
     warmup_iterations: int | None = None
     measured_iterations: int | None = None
     not_applicable: dict[str, str] = {}
-    notes: list[str] = []
+    notes: list[Text] = []
 
 
 class Arm(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One arm of the plan. `label` is unique in the run ("eager#2"); `name` is the registered arm ("eager")."""
 
-    label: str
-    name: str
+    label: ArmLabel
+    name: ArmName
     role: ArmRole
     description: str
 
@@ -103,16 +116,16 @@ class Procedure(Row, frozen=True, kw_only=True, omit_defaults=True):
     time for which every arm is measured in every process.
     """
 
-    processes: int
+    processes: Positive
     processes_maximum: int = 0
     target_half_width: float = 0.01
     budget_ns: int = 0
-    block_duration_ns: int
-    block_minimum_iterations: int
+    block_duration_ns: Count
+    block_minimum_iterations: Positive
     sample_minimum_ns: int
     arm_minimum_ns: int = 0
-    pairs_minimum: int
-    pairs_maximum: int
+    pairs_minimum: Positive
+    pairs_maximum: Positive
     measure_budget_ns: int
     warmup_budget_ns: int
     process_timeout_s: int
@@ -142,8 +155,8 @@ class Source(Row, frozen=True, kw_only=True, omit_defaults=True):
 class Stretch(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One stretch of a run, from a start (or a continuation) to its end; ISO 8601, UTC."""
 
-    started_at: str
-    ended_at: str | None = None
+    started_at: Moment
+    ended_at: Moment | None = None
 
 
 class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,13 +166,13 @@ class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     run_id: str
     preset: str
     status: RunStatus
-    cases: list[Case]
-    arms: list[Arm]
+    cases: Annotated[list[Case], Meta(min_length=1)]
+    arms: Annotated[list[Arm], Meta(min_length=1)]
     procedure: Procedure
     argv: list[str]
     command: str
     seed: int
-    stretches: list[Stretch]
+    stretches: Annotated[list[Stretch], Meta(min_length=1)]
     engine: Engine
     source: Source
     profile: bool = True
@@ -195,7 +208,7 @@ class Fingerprint(Row, frozen=True, kw_only=True, omit_defaults=True):
     """fingerprint.json: `facts[subject][name]` and the settings of the measuring processes."""
 
     schema_version: str
-    facts: dict[str, dict[str, Fact]]
+    facts: dict[Text, dict[Text, Fact]]
     settings: list[Setting] = []
 
 
@@ -213,15 +226,15 @@ class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
 
     case: str
     arm: str
-    process: int
+    process: Count
     phase: Literal["warmup", "measure"]
-    block: int
-    pair: int
-    position: int
-    incarnation: int
-    started_at_ns: int
-    calls_per_iteration: int
-    iterations_ns: list[int]
+    block: Count
+    pair: Count
+    position: Count
+    incarnation: Count
+    started_at_ns: Count
+    calls_per_iteration: Positive
+    iterations_ns: Annotated[list[Positive], Meta(min_length=1)]
     voluntary_switches: int = 0
     involuntary_switches: int = 0
     major_faults: int = 0
@@ -239,14 +252,14 @@ class State(Row, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     case: str
-    process: int
-    incarnation: int
-    before_block: int
-    at_ns: int
-    triad_ns: int
-    triad_bytes: int
-    gemm_ns: int
-    gemm_operations: int
+    process: Count
+    incarnation: Count
+    before_block: Count
+    at_ns: Count
+    triad_ns: Positive
+    triad_bytes: Positive
+    gemm_ns: Positive
+    gemm_operations: Positive
 
 
 # --- events.jsonl ---------------------------------------------------------------------------------------------------
@@ -389,6 +402,7 @@ class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
     case: str
     role: Literal["measure", "profile"]
     process: int
+    incarnation: int = 0
     monotonic_ns: int
     cpu_frequency_mhz: float | None = None
     load_1min: float | None = None
@@ -423,7 +437,7 @@ class ProfileCycle(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One cycle of the profiler's schedule: `last_step` is the step at which it was handed over."""
 
     last_step: int
-    active_steps: int
+    active_steps: Positive
     trace: str
     rows: list[ProfileRow]
 
@@ -437,7 +451,7 @@ class Profile(Row, frozen=True, kw_only=True, omit_defaults=True):
     sort_key: str
     activities: list[str]
     kernel_profile: bool
-    cycles: list[ProfileCycle]
+    cycles: Annotated[list[ProfileCycle], Meta(min_length=1)]
     code: list[str] = []
 
 

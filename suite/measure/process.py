@@ -25,7 +25,7 @@ from suite.measure.clock import no_garbage_collection, overhead_ns, resolution_n
 from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
 from suite.measure.state import StateReference
 from suite.measure.warmup import Warmup, warm_up
-from suite.profiling.compilation import CompilationWatch
+from suite.profiling.compilation import CompilationWatch, own_cache, ready_toolchain
 from suite.protocol import Assignment, Reporter
 
 LEAST_TICKS = 100
@@ -66,6 +66,8 @@ class Measurement:
 
     def _make_ready(self, built: Built) -> None:
         names = [arm.label for arm in self.assignment.arms]
+        if any(ARMS[arm.name].compiled and arm.name not in self.assignment.not_run for arm in self.assignment.arms):
+            ready_toolchain()
         for number, arm in enumerate(self.assignment.arms):
             self.report(
                 "compile" if ARMS[arm.name].compiled else "first call", arm.label, SETUP_SHARE * number / len(names)
@@ -83,7 +85,7 @@ class Measurement:
     def _first_call(self, arm: schema.Arm, built: Built) -> None:
         call = partial(prepare(ARMS[arm.name], built.call), *built.inputs)
         watch = CompilationWatch()
-        with compiling(ARMS[arm.name]), watch:
+        with own_cache(arm.label), compiling(ARMS[arm.name]), watch:
             start = time.perf_counter_ns()
             self.outputs[arm.label] = call()
             duration = time.perf_counter_ns() - start
@@ -164,7 +166,8 @@ class Measurement:
             least = least_pairs(block_ns, procedure.arm_minimum_ns, procedure.pairs_minimum)
             most = max(least, procedure.pairs_maximum)
             affordable = pairs_within(procedure.measure_budget_ns, block_ns, least, most)
-            pairs = affordable if self.assignment.pairs is None else max(least, min(self.assignment.pairs, most))
+            # A pilot may ask for fewer pairs than a process can afford, never for more.
+            pairs = affordable if self.assignment.pairs is None else max(least, min(self.assignment.pairs, affordable))
         for label, warm in warmups.items():
             if warm.typical_ns * calls[label] < LEAST_TICKS * self.resolution_ns:
                 shortest = f"{warm.typical_ns * calls[label]:.0f} ns, within {LEAST_TICKS} ticks of {self.resolution_ns:.0f} ns"
@@ -193,7 +196,7 @@ class Measurement:
         )
 
     def _measure(self, plan: schema.Planned) -> None:
-        schedule = slots(plan.order, plan.pairs, first_rotation=self.assignment.process)
+        schedule = slots(plan.order, plan.pairs, first_rotation=self.assignment.process * plan.pairs)
         done = set(self.assignment.done)
         reference = StateReference()
         pair = -1

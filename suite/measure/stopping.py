@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.bundle.schema import Arm, Block
+from suite.bundle.schema import Arm, Block, Procedure
 from suite.statistics.hierarchy import balanced, components, repetitions
-from suite.statistics.pairs import by_process, pair_ratios
-from suite.statistics.ratio import Interval, Ratio, block_time, ratio
-
-BlockTimes = dict[int, list[float]]
-"""Process index -> block times in ns, in the order in which they were measured."""
-
-
-def times_by_arm(blocks: Iterable[Block]) -> dict[str, BlockTimes]:
-    """Measured block times of one case, by arm label and process."""
-    times: dict[str, BlockTimes] = defaultdict(lambda: defaultdict(list))
-    for block in blocks:
-        if block.phase == "measure":
-            times[block.arm][block.process].append(block_time(block.iterations_ns, block.calls_per_iteration))
-    return {arm: dict(by_process) for arm, by_process in times.items()}
+from suite.statistics.pairs import by_process, pair_ratios, whole_pairs
+from suite.statistics.ratio import Interval, Ratio, ratio
 
 
 def half_width(interval: Interval) -> float:
@@ -30,18 +17,19 @@ def half_width(interval: Interval) -> float:
     return math.expm1((math.log(interval.high) - math.log(interval.low)) / 2)
 
 
-def widest(blocks: Sequence[Block], arms: Sequence[Arm]) -> float | None:
+def widest(blocks: Sequence[Block], arms: Sequence[Arm], procedure: Procedure) -> float | None:
     """The widest half width among a case's candidates; None while one of them has no interval.
 
     `blocks` are the case's own, `arms` those that apply to it. A case without candidates that ran has nothing to wait for: 0.
     """
-    times = times_by_arm(blocks)
+    measured = [block for block in blocks if block.phase == "measure"]
+    seen = {block.arm for block in measured}
     baseline = next(arm.label for arm in arms if arm.role == "baseline")
     widths = [0.0]
     for arm in arms:
-        if arm.role != "candidate" or arm.label not in times:
+        if arm.role != "candidate" or arm.label not in seen:
             continue
-        found = ratio(times.get(baseline, {}), times[arm.label])
+        found = ratio(*whole_pairs(measured, baseline, arm.label), pilot=procedure.processes)
         if not isinstance(found, Ratio) or found.interval is None:
             return None
         widths.append(half_width(found.interval))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Literal
 
@@ -13,6 +16,30 @@ COMPILE_METRIC = "_compile.compile_inner"
 """Dynamo's own span over the compilation of a frame: tracing, AOT autograd, Inductor and the C++ compiler."""
 
 CACHE_COUNTERS = {"fxgraph_cache_hit": "warm", "fxgraph_cache_miss": "cold", "fxgraph_cache_bypass": "bypassed"}
+
+
+def ready_toolchain() -> None:
+    """Let Inductor find out which vector instructions the processor has, before any arm's compilation is timed.
+
+    It compiles small programs to do so, once for each compiler cache, and would charge that to whichever arm comes first.
+    """
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    pick_vec_isa()
+
+
+@contextmanager
+def own_cache(label: str) -> Iterator[None]:
+    """Give an arm a compiler cache of its own, a folder of the run's: "cold" then means that nobody compiled for it before."""
+    root = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if root is None:
+        yield
+        return
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(root, label)
+    try:
+        yield
+    finally:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = root
 
 
 class CompilationWatch:

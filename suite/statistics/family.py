@@ -1,33 +1,22 @@
-"""Significance over a report's whole family of comparisons, and what a run could have detected."""
+"""Significance over a report's whole family of comparisons, and what a run could have claimed."""
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 
-from scipy.special import nctdtr, stdtr
+import numpy as np
+from scipy.special import chdtri, ndtr
 
-from suite.statistics.ratio import t_quantile
+from suite.statistics.ratio import CONFIDENCE, Ratio, t_quantile
+
+SIGNIFICANCE = 0.01
+"""A claim needs an adjusted p below this."""
 
 MOST_PROCESSES = 100
 """Beyond a hundred more processes the advice is that more processes are not the way."""
 
-
-def p_value(values: Sequence[float]) -> float:
-    """Two-sided p of Student's one-sample t test that the mean is zero (NIST/SEMATECH e-Handbook, section 7.2.2).
-
-    Raises:
-        ValueError: for fewer than two values.
-    """
-    if len(values) < 2:
-        raise ValueError(f"a t test needs at least two values, not {len(values)}")
-    deviation = statistics.stdev(values)
-    mean = statistics.fmean(values)
-    if deviation == 0:
-        return 1.0 if mean == 0 else 0.0
-    t = mean / (deviation / math.sqrt(len(values)))
-    return float(2 * stdtr(len(values) - 1, -abs(t)))
+_QUADRATURE = 400
 
 
 def adjusted(p_values: Sequence[float]) -> list[float]:
@@ -45,38 +34,50 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return result
 
 
-def more_processes(
-    mean: float, deviation: float, count: int, edges: Sequence[float], confidence: float = 0.95
-) -> int | None:
-    """How many more processes would settle a verdict, were mean and deviation to stay as they are.
+def claims(degrees_of_freedom: int, comparisons: int) -> tuple[float, float]:
+    """The two t quantiles that a claim has to pass: that of the interval, and that of p < 0.01 / m.
 
-    The interval must clear the nearest of `edges` (on the log scale). None when more than `MOST_PROCESSES` would be needed.
+    m is the number of comparisons: what Benjamini and Hochberg ask of the only finding in a report (the others need less).
     """
-    distance = min(abs(mean - edge) for edge in edges)
+    return t_quantile(degrees_of_freedom, CONFIDENCE), t_quantile(degrees_of_freedom, 1 - SIGNIFICANCE / comparisons)
+
+
+def more_processes(found: Ratio, delta: float, comparisons: int) -> int | None:
+    """How many more processes would settle a verdict, were mean and deviation to stay as they are; None above `MOST_PROCESSES`.
+
+    Outside the noise floor the interval must clear its edge and p must be significant; inside, the interval must fit in.
+    """
+    mean, edge = abs(math.log(found.estimate)), math.log1p(delta)
+    interval_t, p_t = claims(found.degrees_of_freedom, comparisons)
     for more in range(1, MOST_PROCESSES + 1):
-        n = count + more
-        if t_quantile(n - 1, confidence) * deviation / math.sqrt(n) < distance:
+        error = found.deviation / math.sqrt(len(found.per_process) + more)
+        outside = mean > edge and interval_t * error < mean - edge and p_t * error < mean
+        if outside or (mean <= edge and interval_t * error <= edge - mean):
             return more
     return None
 
 
 def minimum_detectable_effect(
-    deviation: float, count: int, delta: float, power: float = 0.8, confidence: float = 0.95
+    deviation: float, degrees_of_freedom: int, count: int, delta: float, comparisons: int = 1, power: float = 0.8
 ) -> float:
-    """Least true ratio (above one) whose interval lies wholly beyond the noise floor with probability `power`.
+    """Least true ratio (above one) that a run like this one would have claimed with probability `power`.
 
-    P(mean - t s / sqrt(n) > ln(1 + delta)) for a true log ratio e is the upper tail of a noncentral t with n - 1 degrees of freedom
-    and noncentrality (e - ln(1 + delta)) sqrt(n) / s at the t quantile; e is found by bisection.
+    A claim needs mean > ln(1 + delta) + t1 * s / sqrt(n) and mean > t2 * s / sqrt(n) (see `claims`), where the mean is normal around
+    the true log ratio and s^2 is chi-square with the pilot's degrees of freedom: integrated over s at equally likely quantiles, and
+    solved for the true ratio by bisection.
     """
     edge, error = math.log1p(delta), deviation / math.sqrt(count)
     if error == 0:
         return 1 + delta
-    quantile = t_quantile(count - 1, confidence)
-    low, high = 0.0, 50.0 + 20 * quantile
-    for _ in range(80):
+    interval_t, p_t = claims(degrees_of_freedom, comparisons)
+    upper_tails = (np.arange(_QUADRATURE) + 0.5) / _QUADRATURE
+    errors = error * np.sqrt(chdtri(degrees_of_freedom, upper_tails) / degrees_of_freedom)
+    thresholds = np.maximum(edge + interval_t * errors, p_t * errors)
+    low, high = 0.0, float(thresholds.max()) + 10 * error
+    for _ in range(60):
         middle = (low + high) / 2
-        if 1 - float(nctdtr(count - 1, middle, quantile)) < power:
+        if float(np.mean(ndtr((middle - thresholds) / error))) < power:
             low = middle
         else:
             high = middle
-    return math.exp(edge + high * error)
+    return math.exp(high)

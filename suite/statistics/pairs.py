@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from suite.statistics.ratio import block_time
 
@@ -40,21 +40,58 @@ class PairRatio:
     log_ratio: float
 
 
+class Paired(NamedTuple):
+    """Block times of two arms in ns, by process, from whole pairs alone."""
+
+    baseline: dict[int, list[float]]
+    arm: dict[int, list[float]]
+
+
+def whole_pairs(blocks: Iterable[Block], baseline: str, arm: str, minimum: int = 1) -> Paired:
+    """Block times for a ratio: only from pairs in which either arm has both of its mirrored blocks.
+
+    Of a process that died in the middle of a pair the rest still counts, because only whole pairs cancel a drift; a process with fewer than
+    `minimum` whole pairs is no replicate.
+    """
+    paired = Paired({}, {})
+    for process, pairs in _by_process_and_pair(blocks, baseline, arm).items():
+        whole = [members for members in pairs.values() if len(members[baseline]) == len(members[arm]) == 2]
+        if len(whole) >= minimum:
+            paired.baseline[process] = [_time(block) for members in whole for block in members[baseline]]
+            paired.arm[process] = [_time(block) for members in whole for block in members[arm]]
+    return paired
+
+
 def pair_ratios(blocks: Iterable[Block], baseline: str, arm: str) -> list[PairRatio]:
-    """Log ratios of whole pairs (two blocks of either arm, served by one incarnation), in order of process and pair."""
-    pairs: dict[tuple[int, int, int], list[Block]] = defaultdict(list)
-    for block in blocks:
-        pairs[block.process, block.pair, block.incarnation].append(block)
+    """Log ratios of whole pairs that one incarnation served, in order of process and pair."""
+    all_blocks = list(blocks)
+    first: dict[tuple[int, int], int] = {}
+    for block in all_blocks:
+        first[block.process, block.pair] = min(block.block, first.get((block.process, block.pair), block.block))
     found = []
-    for (process, _, incarnation), members in sorted(pairs.items()):
-        ours, theirs = (
-            [math.log(block_time(b.iterations_ns, b.calls_per_iteration)) for b in members if b.arm == label]
-            for label in (arm, baseline)
-        )
-        if len(ours) == len(theirs) == 2:
-            first = min(block.block for block in members)
-            found.append(PairRatio(process, incarnation, first, (sum(theirs) - sum(ours)) / 2))
+    for process, pairs in sorted(_by_process_and_pair(all_blocks, baseline, arm).items()):
+        for pair, members in sorted(pairs.items()):
+            incarnations = {block.incarnation for arm_blocks in members.values() for block in arm_blocks}
+            if len(members[baseline]) == len(members[arm]) == 2 and len(incarnations) == 1:
+                ours, theirs = ([math.log(_time(block)) for block in members[label]] for label in (arm, baseline))
+                ratio = (sum(theirs) - sum(ours)) / 2
+                found.append(PairRatio(process, incarnations.pop(), first[process, pair], ratio))
     return found
+
+
+def _by_process_and_pair(
+    blocks: Iterable[Block], baseline: str, arm: str
+) -> dict[int, dict[int, dict[str, list[Block]]]]:
+    grouped: dict[int, dict[int, dict[str, list[Block]]]] = {}
+    for block in blocks:
+        if block.arm in (baseline, arm):
+            members = grouped.setdefault(block.process, {}).setdefault(block.pair, {baseline: [], arm: []})
+            members[block.arm].append(block)
+    return grouped
+
+
+def _time(block: Block) -> float:
+    return block_time(block.iterations_ns, block.calls_per_iteration)
 
 
 def by_process(ratios: Iterable[PairRatio]) -> dict[int, list[float]]:

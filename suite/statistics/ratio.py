@@ -12,10 +12,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 MINIMUM_PROCESSES = 3
 """Below three processes no interval is given: with one degree of freedom the t quantile is 12.7 and says nothing."""
+
+CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,22 @@ class Interval:
 class Ratio:
     """Time of the baseline over time of the arm: above 1 the arm is faster.
 
-    `interval` is None when there are too few processes; `reason` then says so. `per_process` holds the ratio in each of `processes`.
+    `per_process` holds the ratio in each of `processes`. `interval` is None when there are too few of them; `reason` then says so.
+    `deviation` is the standard deviation of the log ratios of the first `degrees_of_freedom` + 1 processes: see `ratio`.
     """
 
     estimate: float
     interval: Interval | None
     per_process: tuple[float, ...]
     processes: tuple[int, ...]
+    deviation: float = 0.0
+    degrees_of_freedom: int = 0
     reason: str = ""
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the log of the estimate."""
+        return self.deviation / math.sqrt(len(self.per_process))
 
 
 def block_time(iterations_ns: Sequence[int], calls_per_iteration: int) -> float:
@@ -76,48 +86,54 @@ def t_quantile(degrees_of_freedom: float, confidence: float) -> float:
     return float(stdtrit(degrees_of_freedom, 0.5 + confidence / 2))
 
 
-def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Student's t interval of the mean: mean +- t(n-1) * s / sqrt(n) (NIST/SEMATECH e-Handbook, section 1.3.5.2).
-
-    Raises:
-        ValueError: for fewer than two values.
-    """
-    if len(values) < 2:
-        raise ValueError(f"an interval needs at least two values, not {len(values)}")
-    mean = statistics.fmean(values)
-    half = t_quantile(len(values) - 1, confidence) * statistics.stdev(values) / math.sqrt(len(values))
-    return Interval(mean - half, mean + half, confidence)
-
-
 def typical_time(blocks: Mapping[int, Sequence[float]]) -> float:
     """Time of one call of an arm over a run, in ns: geometric mean over processes of the geometric mean of block times.
 
-    `blocks` maps a process to its block times in ns. Chosen so that the printed times of two arms divide to the printed ratio.
+    `blocks` maps a process to its block times in ns. Chosen so that the printed times of two arms that ran in the same processes divide
+    to the printed ratio.
     """
     return math.exp(statistics.fmean(log_time(times) for times in blocks.values()))
 
 
 def ratio(
-    baseline: Mapping[int, Sequence[float]], arm: Mapping[int, Sequence[float]], confidence: float = 0.95
+    baseline: Mapping[int, Sequence[float]],
+    arm: Mapping[int, Sequence[float]],
+    pilot: int | None = None,
 ) -> Ratio | str:
     """The ratio of two arms measured in the same processes, or the reason why there is none.
 
     `baseline` and `arm` map a process to its block times in ns. Only processes that measured both count:
-    log r_p = log_time(baseline_p) - log_time(arm_p); the estimate is exp(mean r_p), the interval Student's t over the
-    log r_p, exponentiated.
+    log r_p = log_time(baseline_p) - log_time(arm_p); the estimate is exp(mean r_p) over all n of them.
+
+    The interval is that of Stein's two-stage procedure (Annals of Mathematical Statistics 16, 1945): mean +- t(m-1) * s_m / sqrt(n), where
+    s_m is the deviation of the first m = `pilot` processes. A run that goes on until its interval is narrow stops just when its
+    deviation came out small by luck; taking s from the first m, on which the number n was decided, keeps the 95 %. With n = m (or
+    without `pilot`) it is Student's ordinary interval.
     """
     shared = sorted(process for process in baseline if baseline[process] and arm.get(process))
     if not shared:
         return "no process measured both arms"
     logs = [log_time(baseline[process]) - log_time(arm[process]) for process in shared]
-    estimate = math.exp(statistics.fmean(logs))
-    per_process = tuple(math.exp(value) for value in logs)
-    processes = tuple(shared)
-    if len(logs) < MINIMUM_PROCESSES:
+    mean, per_process = statistics.fmean(logs), tuple(math.exp(value) for value in logs)
+    first = logs[: max(MINIMUM_PROCESSES, pilot)] if pilot else logs
+    if len(first) < MINIMUM_PROCESSES:
         plural = "process" if len(logs) == 1 else "processes"
         reason = f"{len(logs)} {plural}: an interval needs at least {MINIMUM_PROCESSES}"
-        return Ratio(estimate, None, per_process, processes, reason)
-    interval = t_interval(logs, confidence)
-    return Ratio(
-        estimate, Interval(math.exp(interval.low), math.exp(interval.high), confidence), per_process, processes
-    )
+        return Ratio(math.exp(mean), None, per_process, tuple(shared), reason=reason)
+    deviation, degrees = statistics.stdev(first), len(first) - 1
+    half = t_quantile(degrees, CONFIDENCE) * deviation / math.sqrt(len(logs))
+    interval = Interval(math.exp(mean - half), math.exp(mean + half), CONFIDENCE)
+    return Ratio(math.exp(mean), interval, per_process, tuple(shared), deviation, degrees)
+
+
+def p_value(found: Ratio) -> float:
+    """Two-sided p of the t test that belongs to the ratio's interval, against a true ratio of one.
+
+    Raises:
+        ValueError: for a ratio without an interval.
+    """
+    if found.interval is None:
+        raise ValueError(f"there is no p value: {found.reason}")
+    if found.deviation == 0:
+        return 1.0 if found.estimate == 1 else 0.0
+    return float(2 * stdtr(found.degrees_of_freedom, -abs(math.log(found.estimate)) / found.standard_error))

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suite.statistics.family import p_value
-from suite.statistics.ratio import Ratio, block_time, ratio
+from suite.statistics.ratio import Ratio, block_time, p_value, ratio
 from suite.statistics.verdict import noise_floor, verdict
 
 ORDER = ("baseline", "again", "arm")
@@ -26,7 +25,8 @@ class Scenario:
 
     `heavy_tails` is the share of iterations that take a multiple (1 + Pareto with shape 1.5, in tenths) of their time;
     `drift` is how much slower everything is at the end of a process than at its start; with `regime` every session is, from a random
-    moment on, slower by that fraction.
+    moment on, slower by that fraction. With `most` above `processes` a session goes on until its interval is narrower than 1 % on either
+    side, or it has that many processes, as a run does.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Scenario:
     heavy_tails: float = 0.0
     drift: float = 0.0
     regime: float = 0.0
+    most: int = 0
 
 
 SCENARIOS = (
@@ -49,7 +50,12 @@ SCENARIOS = (
     Scenario("2 % slower, CoV 0.5 %, n = 10", effect=1 / 1.02, between=0.005, within=0.005, processes=10),
     Scenario("0.5 % faster, CoV 0.5 %, n = 10", effect=1.005, between=0.005, within=0.005, processes=10),
     Scenario("twice as fast, CoV 1 %, n = 3", effect=2.0, processes=3),
+    Scenario("A/A, CoV 0.7 %, stops at 1 % or n = 6", between=0.007, processes=3, most=6),
+    Scenario("A/A, CoV 1 %, stops at 1 % or n = 15", processes=5, most=15),
 )
+
+TARGET = 0.01
+"""Half width at which a session stops, as a run's default."""
 
 BLOCK = 5
 """Iterations of a block."""
@@ -60,14 +66,14 @@ Session = dict[str, np.ndarray]
 
 def draw(scenario: Scenario, generator: np.random.Generator) -> Session:
     """One session: three arms in mirrored, rotated blocks, as `suite.measure.schedule` orders them."""
-    blocks = scenario.samples // BLOCK
-    shape = (scenario.processes, blocks, BLOCK)
-    moments = _moments(scenario.processes, blocks)
-    change = generator.uniform(0, scenario.processes)
+    blocks, processes = scenario.samples // BLOCK, max(scenario.processes, scenario.most)
+    shape = (processes, blocks, BLOCK)
+    moments = _moments(processes, blocks)
+    change = generator.uniform(0, processes)
     session: Session = {}
     for index, arm in enumerate(ORDER):
         mean = 1e6 / (scenario.effect if arm == "arm" else 1.0)
-        own = generator.normal(0, scenario.between, (scenario.processes, 1, 1))
+        own = generator.normal(0, scenario.between, (processes, 1, 1))
         noise = generator.normal(0, scenario.within, shape)
         times = mean * np.exp(own + noise)
         if scenario.heavy_tails:
@@ -76,7 +82,7 @@ def draw(scenario: Scenario, generator: np.random.Generator) -> Session:
         within_process = moments[index]
         times = times * (1 + scenario.drift * within_process)[..., None]
         if scenario.regime:
-            since_start = within_process + np.arange(scenario.processes)[:, None]
+            since_start = within_process + np.arange(processes)[:, None]
             times = times * np.where(since_start > change, 1 + scenario.regime, 1.0)[..., None]
         session[arm] = times
     return session
@@ -88,7 +94,7 @@ def _moments(processes: int, blocks: int) -> np.ndarray:
 
     moments = np.empty((len(ORDER), processes, blocks))
     for process in range(processes):
-        order = mirrored(ORDER, blocks // 2, process)
+        order = mirrored(ORDER, blocks // 2, process * (blocks // 2))
         for index, arm in enumerate(ORDER):
             moments[index, process] = [place / (len(order) - 1) for place, name in enumerate(order) if name == arm]
     return moments
@@ -114,12 +120,24 @@ def judge(scenario: Scenario, session: Session) -> Judged:
         }
         for arm, array in session.items()
     }
-    found, again = ratio(times["baseline"], times["arm"]), ratio(times["baseline"], times["again"])
-    assert isinstance(found, Ratio) and found.interval is not None
-    p = p_value([math.log(value) for value in found.per_process])
-    word = verdict(found, noise_floor(again), p).word or "none"
+    count = scenario.processes
+    while True:
+        found, again = (_first(times, arm, count, scenario.processes) for arm in ("arm", "again"))
+        assert found.interval is not None
+        if count >= scenario.most or math.log(found.interval.high / found.interval.low) / 2 <= math.log1p(TARGET):
+            break
+        count += 1
+    word = verdict(found, noise_floor(again).delta, p_value(found)).word or "none"
     pooled = mannwhitneyu(session["baseline"].ravel(), session["arm"].ravel()).pvalue < 0.05
     return Judged(word, found.interval.contains(scenario.effect), bool(pooled))
+
+
+def _first(times: dict[str, dict[int, list[float]]], arm: str, count: int, pilot: int) -> Ratio:
+    """The ratio of the first `count` processes."""
+    baseline, other = ({process: times[label][process] for process in range(count)} for label in ("baseline", arm))
+    found = ratio(baseline, other, pilot)
+    assert isinstance(found, Ratio)
+    return found
 
 
 def simulate(scenario: Scenario, sessions: int, seed: int) -> list[Judged]:

@@ -8,11 +8,10 @@ here at the stricter 95 % interval) and that is at most 5 %; inconclusive: anyth
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from suite.statistics.family import MOST_PROCESSES, more_processes
+from suite.statistics.family import MOST_PROCESSES, SIGNIFICANCE, more_processes
 from suite.statistics.ratio import Ratio
 
 Word = Literal["faster", "slower", "equivalent", "inconclusive"]
@@ -23,7 +22,7 @@ MINIMUM_NOISE_FLOOR = 0.01
 MAXIMUM_EQUIVALENCE = 0.05
 """Above a noise floor of 5 % nothing is called equivalent: a margin that wide says nothing about the arms, only about the machine."""
 
-SIGNIFICANCE = 0.01
+QUIETER = "a quieter machine would settle it"
 
 
 @dataclass(frozen=True)
@@ -35,19 +34,30 @@ class Verdict:
     advice: str = ""
 
 
-def noise_floor(again: Ratio | str) -> float:
-    """Noise floor delta as a fraction, from the baseline's ratio to itself.
+@dataclass(frozen=True)
+class NoiseFloor:
+    """Noise floor `delta` as a fraction, and in words where it comes from."""
 
-    max(1 %, the largest deviation from one that its interval allows); without an interval, that of its processes.
+    delta: float
+    source: str
+
+
+def noise_floor(again: Ratio | str) -> NoiseFloor:
+    """The noise floor from the baseline's ratio to itself, or from the reason why there is none.
+
+    delta = max(1 %, the largest deviation from one that its interval allows); without an interval, that of its processes.
     """
     if isinstance(again, str):
-        return MINIMUM_NOISE_FLOOR
+        return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: eager was not measured against itself ({again})")
     edges = (again.interval.low, again.interval.high) if again.interval else again.per_process
-    return max(MINIMUM_NOISE_FLOOR, *(math.expm1(abs(math.log(edge))) for edge in edges))
+    delta = max(math.expm1(abs(math.log(edge))) for edge in edges)
+    if delta <= MINIMUM_NOISE_FLOOR:
+        return NoiseFloor(MINIMUM_NOISE_FLOOR, "the least that is ever assumed; eager against itself showed no more")
+    return NoiseFloor(delta, "from eager measured against itself in the same processes")
 
 
-def verdict(ratio: Ratio, delta: float, adjusted_p: float) -> Verdict:
-    """The verdict on a ratio at noise floor `delta` (a fraction) with its p value adjusted over the report's family.
+def verdict(ratio: Ratio, delta: float, adjusted_p: float, comparisons: int = 1) -> Verdict:
+    """The verdict on a ratio at noise floor `delta` (a fraction), with its p value adjusted over the report's `comparisons`.
 
     The zone of no claim is symmetric on the log scale, [1 / (1 + delta), 1 + delta].
     """
@@ -60,19 +70,24 @@ def verdict(ratio: Ratio, delta: float, adjusted_p: float) -> Verdict:
         return Verdict(beyond, f"the whole interval lies {side} the noise floor")
     if beyond:
         reason = f"the interval lies beyond the noise floor, but its adjusted p of {adjusted_p:.2g} is not below {SIGNIFICANCE:g}"
-        return Verdict("inconclusive", reason, "a few more processes would settle it")
+        return Verdict("inconclusive", reason, _advice(ratio, delta, comparisons))
     if low >= 1 / upper and high <= upper:
         if delta > MAXIMUM_EQUIVALENCE:
-            reason = f"the interval lies within a noise floor of {delta:.0%}, too wide to call anything equivalent"
-            return Verdict("inconclusive", reason, "a quieter machine would settle it")
+            reason = (
+                f"the interval lies within a noise floor of {100 * delta:.0f} %, too wide to call anything equivalent"
+            )
+            return Verdict("inconclusive", reason, QUIETER)
         return Verdict("equivalent", "the whole interval lies within the noise floor")
-    return Verdict("inconclusive", "the interval reaches across the edge of the noise floor", _advice(ratio, delta))
+    return Verdict(
+        "inconclusive", "the interval reaches across the edge of the noise floor", _advice(ratio, delta, comparisons)
+    )
 
 
-def _advice(ratio: Ratio, delta: float) -> str:
-    logs = [math.log(value) for value in ratio.per_process]
-    edge = math.log1p(delta)
-    more = more_processes(statistics.fmean(logs), statistics.stdev(logs), len(logs), (edge, -edge))
+def _advice(ratio: Ratio, delta: float, comparisons: int) -> str:
+    if delta > MAXIMUM_EQUIVALENCE and abs(math.log(ratio.estimate)) <= math.log1p(delta):
+        # More processes could only move the interval into a noise floor that is too wide to say anything.
+        return QUIETER
+    more = more_processes(ratio, delta, comparisons)
     if more is None:
         return f"more than {MOST_PROCESSES} more processes would be needed to settle it"
     return f"about {more} more process{'es' if more > 1 else ''} would settle it"

@@ -1,5 +1,6 @@
 """The accuracy check on tensors with known errors."""
 
+import msgspec
 import pytest
 import torch
 
@@ -41,7 +42,18 @@ def test_numbers_that_are_not_finite_fail(bad: float) -> None:
     value = EXACT.float()
     value[3] = bad
     found = check(value)
-    assert not found.passed and "not finite" in found.message
+    assert not found.passed and "the arm's output" in found.message and "not finite" in found.message
+
+
+def test_whose_numbers_are_not_finite_is_said_and_nothing_unreadable_is_written() -> None:
+    bad = EXACT.float()
+    bad[3] = float("nan")
+    found = check(EXACT.float(), bad)
+    assert not found.passed and "the baseline's output" in found.message
+    assert b"null" not in msgspec.json.encode(found.outputs)
+    reference = EXACT.clone()
+    reference[3] = float("inf")
+    assert "reference" in compare("case", "arm", "float32", EXACT.float(), EXACT.float(), reference).message
 
 
 def test_another_shape_dtype_or_name_fails() -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from reports.compilation import compilation_of
 from reports.render import charts, numbers, tables
 from reports.render.document import render, render_html
-from reports.results import results
+from reports.results import results, withheld
 from suite.bundle import reader, schema
+from suite.bundle.errors import BundleError
 from suite.bundle.writer import EVENTS, append
 from suite.statistics.ratio import Interval, Ratio
+from suite.statistics.verdict import Verdict
 from tests import samples
 
 CASE = "matmul_add/64-fp32"
@@ -33,7 +36,7 @@ def test_results_are_the_ratios_of_the_samples(bundle: Path) -> None:
     assert arm.ratio is not None and arm.ratio.estimate == pytest.approx(2.0)
     assert arm.typical_ns == pytest.approx(1e6, rel=1e-3)
     assert arm.verdict is not None and arm.verdict.word == "faster"
-    assert found.cases[0].noise_floor == 0.01
+    assert found.cases[0].noise_floor.delta == 0.01
 
 
 def test_the_headline_is_fixed_by_the_plan(tmp_path: Path) -> None:
@@ -77,8 +80,76 @@ def test_a_failed_accuracy_check_is_red_and_its_speed_not_to_be_quoted(bundle: P
         case=CASE, arm="inductor", passed=False, rule="", tolerance=1e-4, outputs=[], message="output is off by 0.1"
     )
     write_document(bundle / "cases" / CASE / "inductor" / "accuracy.json", accuracy)
-    html = render_html(reader.load(bundle))
-    assert "FAILED" in html and "not to be quoted" in html
+    loaded = reader.load(bundle)
+    html = render_html(loaded)
+    assert "FAILED" in html and "the speed of torch.compile is not to be quoted; its accuracy check failed" in html
+    found = results(loaded)
+    assert found.count("faster") == 0 and found.aggregate == "no case was completed by every arm"
+
+
+def test_an_arm_that_was_still_changing_makes_no_claim() -> None:
+    judged = Verdict("faster", "the whole interval lies above the noise floor")
+    for classes in ({"eager": "no steady state", "inductor": "flat"}, {"eager": "flat", "inductor": "no steady state"}):
+        assert withheld(judged, None, classes).word == "inconclusive"
+    assert withheld(judged, None, {"eager": "flat", "inductor": "warm-up"}) == judged
+
+
+def test_a_crashed_process_with_half_a_pair_is_no_replicate(tmp_path: Path) -> None:
+    path = samples.write(tmp_path / "run", {CASE: {arm: times[:2] for arm, times in CLEAR[CASE].items()}})
+    for number, arm in enumerate(("eager", "eager#2", "inductor")):
+        append(path / "samples.jsonl", samples.block(CASE, arm, 2, number, 1e6))
+    found = results(reader.load(path)).cases[0].candidates[0]
+    assert found.ratio is not None and found.ratio.processes == (0, 1) and found.ratio.interval is None
+
+
+def test_percentiles_are_given_of_single_calls_only(tmp_path: Path) -> None:
+    path = samples.write(tmp_path / "run", CLEAR)
+    text = (path / "samples.jsonl").read_text()
+    (path / "samples.jsonl").write_text(text.replace('"calls_per_iteration":1,', '"calls_per_iteration":4,'))
+    percentiles = results(reader.load(path)).cases[0].baseline.percentiles
+    assert set(percentiles) == {"calls are timed in groups of up to 4"}
+
+
+def test_compile_times_are_told_apart_by_what_the_cache_answered() -> None:
+    def ready(process: int, seconds: float, cache: str, arm: str = "inductor") -> schema.ArmReady:
+        ns = round(seconds * 1e9)
+        fields = {"case": CASE, "arm": arm, "process": process, "incarnation": 0, "role": "measure", "at": samples.AT}
+        return schema.ArmReady(**fields, first_call_ns=ns, compile_ns=ns, cache=cache)  # type: ignore[arg-type]
+
+    events = [ready(0, 9, "cold"), ready(1, 2, "warm"), ready(2, 3, "warm"), ready(3, 8, "cold")]
+    found = compilation_of(events, CASE, "inductor")
+    assert (found.cold_ns, found.warm_ns, found.bypassed) == (9e9, 2.5e9, False)
+    frozen = compilation_of([ready(0, 9, "bypassed"), ready(1, 4, "bypassed")], CASE, "inductor")
+    assert (frozen.cold_ns, frozen.warm_ns, frozen.bypassed) == (9e9, 4e9, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("samples.jsonl", "[1980000,", "[0,", "samples.jsonl:1"),
+        ("samples.jsonl", '"calls_per_iteration":1', '"calls_per_iteration":0', "samples.jsonl:1"),
+        ("run.json", '"label": "eager#2"', '"label": "../../../tmp/x"', "arms"),
+        ("run.json", '"name": "matmul_add/64-fp32"', '"name": "../64-fp32"', "cases"),
+        ("run.json", '"role": "baseline"', '"role": "candidate"', "0 baseline arms"),
+        ("run.json", '"label": "eager#2"', '"label": "eager"', "one arm stands twice"),
+    ],
+)
+def test_a_bundle_that_no_run_could_have_written_is_refused(
+    bundle: Path, file: str, old: str, new: str, message: str
+) -> None:
+    text = (bundle / file).read_text()
+    assert old in text
+    (bundle / file).write_text(text.replace(old, new, 1))
+    with pytest.raises(BundleError, match=message):
+        reader.load(bundle)
+
+
+def test_a_damaged_accuracy_file_is_left_out_with_a_note(bundle: Path) -> None:
+    directory = bundle / "cases" / CASE / "inductor"
+    directory.mkdir(parents=True)
+    (directory / "accuracy.json").write_text('{"outputs": null}')
+    loaded = reader.load(bundle)
+    assert loaded.accuracies == {} and any("accuracy.json" in note for note in loaded.notes)
 
 
 def test_changed_samples_are_said_on_the_first_screen(bundle: Path) -> None:
@@ -183,7 +254,7 @@ def test_an_interval_never_collapses_to_one_number() -> None:
 
 @pytest.mark.parametrize(
     ("ns", "text"),
-    [(284_123_456, "284 ms"), (1_500, "1.50 µs"), (2e9, "2.00 s"), (0.5, "0.500 ns"), (999.6, "1,000 ns")],
+    [(284_123_456, "284 ms"), (1_500, "1.50 µs"), (2e9, "2.00 s"), (0.5, "0.500 ns"), (999.9, "1.00 µs")],
 )
 def test_times_stand_in_the_unit_that_fits(ns: float, text: str) -> None:
     assert numbers.time(ns).replace("\u00a0", " ") == text

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reports.render.document import render_html
@@ -60,7 +61,7 @@ def test_a_machine_that_loses_bandwidth_is_told_with_when_and_how_much(tmp_path:
     assert (found.first_process, found.start_ns) == (2, loaded.states[28].at_ns)
     assert found.blocks > 60
     (sentence,) = regime_sentences([found])
-    assert "40% below the usual 10 GB/s" in sentence.replace("10.0", "10") and "process 2" in sentence
+    assert "40 % below the usual 10.0 GB/s" in sentence and "process 2" in sentence
     assert sentence in render_html(loaded)
 
 
@@ -85,3 +86,23 @@ def test_without_readings_there_is_a_reason(tmp_path: Path) -> None:
     loaded = reader.load(samples.write(tmp_path / "run", {CASE: {"eager": [2.0] * 3, "inductor": [1.0] * 3}}))
     assert dependence(loaded, CASE, "eager", "inductor") == "the machine-state reference was not read"
     assert "The machine-state reference was not read" in render_html(loaded)
+
+
+def test_processes_that_differ_in_both_are_not_taken_for_a_dependence(tmp_path: Path) -> None:
+    """Within every process the ratio knows nothing of the bandwidth; between processes both happen to rise."""
+    within = [0.0, 0.3, -0.2, 0.1, -0.3, 0.2, -0.1, 0.25, -0.15, 0.05]
+    loaded = bundle(tmp_path, [8.0 + process + within[pair] for process in range(PROCESSES) for pair in range(PAIRS)])
+    lines = [msgspec.json.decode(line) for line in (loaded.path / "samples.jsonl").read_bytes().splitlines()]
+    for line in lines:
+        if line["arm"] == "inductor":
+            line["iterations_ns"] = [round(value / (1 + 0.1 * line["process"])) for value in line["iterations_ns"]]
+    (loaded.path / "samples.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    found = dependence(reader.load(loaded.path), CASE, "eager", "inductor")
+    assert isinstance(found, Dependence) and not found.depends
+
+
+def test_few_readings_cannot_tell(tmp_path: Path) -> None:
+    loaded = bundle(tmp_path, CALM)
+    few = (loaded.path / STATE).read_bytes().splitlines(keepends=True)[:6]
+    (loaded.path / STATE).write_bytes(b"".join(few))
+    assert "6 readings: too few to tell" in render_html(reader.load(loaded.path))

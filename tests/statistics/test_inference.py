@@ -9,11 +9,11 @@ from scipy import stats
 
 from suite.statistics.aggregate import Aggregate, geometric_means
 from suite.statistics.economics import BreakEven, break_even
-from suite.statistics.family import adjusted, minimum_detectable_effect, more_processes, p_value
+from suite.statistics.family import adjusted, claims, minimum_detectable_effect, more_processes
 from suite.statistics.hierarchy import components, repetitions
 from suite.statistics.outliers import tukey
-from suite.statistics.pairs import by_process, pair_ratios
-from suite.statistics.ratio import Interval, Ratio
+from suite.statistics.pairs import by_process, pair_ratios, whole_pairs
+from suite.statistics.ratio import Interval, Ratio, p_value, ratio
 from suite.statistics.tails import Percentile, percentile
 from tests import samples
 
@@ -53,10 +53,29 @@ def test_repetitions_at_the_edges() -> None:
         repetitions((1.0, 1.0), (0.0, 1.0), most=5)
 
 
+def of_logs(*logs: float, pilot: int | None = None) -> Ratio:
+    """The ratio of processes with these log ratios."""
+    found = ratio({n: [math.exp(value)] for n, value in enumerate(logs)}, {n: [1.0] for n in range(len(logs))}, pilot)
+    assert isinstance(found, Ratio)
+    return found
+
+
 def test_p_is_that_of_scipys_one_sample_t_test() -> None:
-    values = [0.1, 0.3, -0.05, 0.2]
-    assert p_value(values) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
-    assert p_value([0.5, 0.5]) == 0.0 and p_value([0.0, 0.0]) == 1.0
+    logs = (0.1, 0.3, -0.05, 0.2)
+    assert p_value(of_logs(*logs)) == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
+    assert p_value(of_logs(0.0, 0.0, 0.0)) == 1.0
+    with pytest.raises(ValueError, match="2 processes"):
+        p_value(of_logs(0.1, 0.2))
+
+
+def test_steins_interval_takes_its_deviation_from_the_first_processes_alone() -> None:
+    first, later = (0.0, 0.1, 0.2), (0.1, 0.1, 0.1)
+    found = of_logs(*first, *later, pilot=3)
+    assert found.interval is not None and found.degrees_of_freedom == 2
+    half = 4.302653 * 0.1 / math.sqrt(6)
+    assert math.log(found.interval.high) == pytest.approx(0.1 + half, rel=1e-5)
+    without = of_logs(*first, pilot=3)
+    assert without.interval == of_logs(*first).interval
 
 
 def test_adjusted_p_values_are_those_of_benjamini_and_hochbergs_example() -> None:
@@ -84,23 +103,30 @@ def test_adjusted_p_values_are_those_of_benjamini_and_hochbergs_example() -> Non
     assert [found[p] for p in published] == pytest.approx(list(stats.false_discovery_control(published)))
 
 
-def test_more_processes_is_the_least_number_whose_interval_clears_the_edge() -> None:
-    more = more_processes(mean=0.05, deviation=0.03, count=3, edges=(0.01, -0.01))
+def test_more_processes_is_the_least_number_that_clears_the_floor_and_is_significant() -> None:
+    found = of_logs(0.02, 0.05, 0.08)
+    more = more_processes(found, delta=0.01, comparisons=1)
     assert more is not None
 
-    def half(n: int) -> float:
-        return float(stats.t.ppf(0.975, n - 1)) * 0.03 / math.sqrt(n)
+    def claimed(n: int) -> bool:
+        error = found.deviation / math.sqrt(n)
+        return bool(stats.t.ppf(0.975, 2) * error < 0.05 - math.log1p(0.01) and stats.t.ppf(0.995, 2) * error < 0.05)
 
-    assert half(3 + more) < 0.04 <= half(3 + more - 1)
-    assert more_processes(mean=0.0101, deviation=0.1, count=3, edges=(0.01,)) is None
+    assert claimed(3 + more) and not claimed(3 + more - 1)
+    assert more_processes(of_logs(-0.1, 0.01, 0.14), delta=0.01, comparisons=1) is None
+    many = more_processes(found, delta=0.01, comparisons=20)
+    assert many is None or many > more
 
 
-def test_the_detectable_effect_is_detected_with_its_power() -> None:
-    effect = minimum_detectable_effect(deviation=0.01, count=5, delta=0.01)
+@pytest.mark.parametrize(("count", "comparisons"), [(3, 1), (3, 5), (10, 5)])
+def test_the_detectable_effect_is_claimed_with_its_power(count: int, comparisons: int) -> None:
+    effect = minimum_detectable_effect(0.01, count - 1, count, delta=0.01, comparisons=comparisons)
     generator = np.random.default_rng(5)
-    drawn = generator.normal(math.log(effect), 0.01, (20_000, 5))
-    low = drawn.mean(axis=1) - stats.t.ppf(0.975, 4) * drawn.std(axis=1, ddof=1) / math.sqrt(5)
-    assert (low > math.log1p(0.01)).mean() == pytest.approx(0.8, abs=0.02)
+    drawn = generator.normal(math.log(effect), 0.01, (20_000, count))
+    error = drawn.std(axis=1, ddof=1) / math.sqrt(count)
+    interval_t, p_t = claims(count - 1, comparisons)
+    claimed = (drawn.mean(axis=1) - interval_t * error > math.log1p(0.01)) & (drawn.mean(axis=1) > p_t * error)
+    assert claimed.mean() == pytest.approx(0.8, abs=0.02)
 
 
 def test_percentile_limits_are_conovers_order_statistics() -> None:
@@ -174,3 +200,11 @@ def test_pair_ratios_cancel_a_drift_within_each_pair() -> None:
     assert math.exp(found.log_ratio) == pytest.approx(2.0, rel=1e-2)
     assert by_process([found]) == {0: [found.log_ratio]}
     assert pair_ratios(blocks[:3], "a", "b") == []
+
+
+def test_a_process_that_died_within_its_first_pair_is_no_replicate() -> None:
+    whole = [samples.block("c", arm, 0, number, 100.0) for number, arm in enumerate("abba")]
+    half = [samples.block("c", arm, 1, number, 100.0) for number, arm in enumerate("ab")]
+    paired = whole_pairs([*whole, *half], "a", "b")
+    assert set(paired.baseline) == set(paired.arm) == {0} and len(paired.arm[0]) == 2
+    assert whole_pairs(whole, "a", "b", minimum=2).arm == {}

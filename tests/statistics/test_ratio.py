@@ -6,19 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.statistics.ratio import Ratio, block_time, log_time, ratio, t_interval, t_quantile, typical_time
+from suite.statistics.ratio import Ratio, block_time, log_time, ratio, t_quantile, typical_time
 from suite.statistics.verdict import noise_floor, verdict
 
 
 @pytest.mark.parametrize(("degrees", "quantile"), [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042)])
 def test_t_quantiles_are_those_of_the_nist_table(degrees: int, quantile: float) -> None:
     assert t_quantile(degrees, 0.95) == pytest.approx(quantile, abs=5e-4)
-
-
-def test_t_interval_of_a_hand_computed_sample() -> None:
-    # mean 4, s = 2, n = 3: half width 4.303 * 2 / sqrt(3) = 4.968
-    found = t_interval([2.0, 4.0, 6.0])
-    assert (found.low, found.high) == (pytest.approx(4 - 4.968, abs=1e-3), pytest.approx(4 + 4.968, abs=1e-3))
 
 
 def test_a_block_is_the_median_of_its_iterations_per_call() -> None:
@@ -111,12 +105,23 @@ def test_no_verdict_below_three_processes() -> None:
     assert "at least 3" in found.reason
 
 
-def test_noise_floor_is_never_below_one_percent() -> None:
-    assert noise_floor(_ratio(1.0001, 1.0, 0.9999)) == 0.01
-    assert noise_floor("no noise arm") == 0.01
+def test_noise_floor_is_never_below_one_percent_and_says_where_it_comes_from() -> None:
+    quiet = noise_floor(_ratio(1.0001, 1.0, 0.9999))
+    assert quiet.delta == 0.01 and "least" in quiet.source
+    missing = noise_floor("no noise arm")
+    assert missing.delta == 0.01 and "not measured against itself" in missing.source
 
 
 def test_noise_floor_is_the_farthest_edge_in_either_direction() -> None:
-    again = _ratio(0.9, 0.9, 0.9)
-    assert noise_floor(again) == pytest.approx(1 / 0.9 - 1)
-    assert noise_floor(_ratio(1.2, 1.0)) == pytest.approx(0.2)
+    assert noise_floor(_ratio(0.9, 0.9, 0.9)).delta == pytest.approx(1 / 0.9 - 1)
+    assert noise_floor(_ratio(1.2, 1.0)).delta == pytest.approx(0.2)
+
+
+def test_a_claim_needs_its_adjusted_p() -> None:
+    found = verdict(_ratio(2.0, 2.01, 1.99), 0.02, adjusted_p=0.02)
+    assert found.word == "inconclusive" and "0.02 is not below 0.01" in found.reason and "settle" in found.advice
+
+
+def test_within_a_floor_too_wide_only_a_quieter_machine_helps() -> None:
+    found = verdict(_ratio(0.93, 1.02, 1.13), 0.08, adjusted_p=0.5)
+    assert found.word == "inconclusive" and found.advice == "a quieter machine would settle it"
