@@ -20,6 +20,7 @@ from suite.cases import REGISTRY, workload
 from suite.cases.contract import Context
 from suite.clocktime import now
 from suite.errors import UserError
+from suite.fingerprint.files import without_home
 from suite.nearest import nearest
 from suite.presets import PRESETS
 
@@ -69,7 +70,7 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         cases=plan_cases(request),
         arms=plan_arms(request.arms),
         procedure=procedure,
-        argv=argv,
+        argv=[without_home(word) for word in argv],
         command=command(request),
         seed=SEED,
         stretches=[schema.Stretch(started_at=now())],

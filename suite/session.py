@@ -63,6 +63,8 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         path.mkdir(parents=True)
     except OSError as error:
         raise unwritable(path, error) from error
+    if options.engine != "auto":
+        planned = msgspec.structs.replace(planned, command=f"{planned.command} ENGINE={options.engine}")
     return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
 
 

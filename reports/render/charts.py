@@ -25,6 +25,7 @@ VERDICT_COLOURS = {
     "inconclusive": "#b45309",
     None: "#8b95a5",
 }
+SHADE = "#fbe3d3"
 POINTS = 200
 """Iterations drawn per arm at most, taken evenly over the run: enough for the shape, small enough for a page."""
 
@@ -141,8 +142,8 @@ def nice_ratios(low: float, high: float) -> list[float]:
     return sorted(kept)
 
 
-def distribution(case: CaseResult) -> str:
-    """Left: single iterations of every arm; right: block times over the run, joined within each process."""
+def distribution(case: CaseResult, found: Sequence[Regime] = ()) -> str:
+    """Left: single iterations of every arm; right: block times over the run, joined within each process, other regimes shaded."""
     arms = [(number, arm) for number, arm in enumerate(case.arms) if arm.blocks]
     with matplotlib.rc_context({**_STYLE, "font.size": 7.5}):
         figure = Figure(figsize=(7.4, 0.95 + 0.36 * max(2, len(arms))))
@@ -163,6 +164,10 @@ def distribution(case: CaseResult) -> str:
             if arm.typical_ns is not None:
                 left.plot([arm.typical_ns / scale] * 2, [row - 0.4, row + 0.4], color=colour(number), linewidth=1.8)
             _draw_blocks(right, arm, number, scale, start, span)
+        for regime in found:
+            if regime.start_ns <= last and regime.end_ns >= start:
+                edges = (max(regime.start_ns, start), min(regime.end_ns, last))
+                right.axvspan(*((edge - start) / span for edge in edges), color=SHADE, linewidth=0)
         limit = _upper_limit(everything)
         left.set_xlim(0, limit)
         beyond = sum(sample > limit for sample in everything)
@@ -200,7 +205,7 @@ def states(bundle: Loaded, found: Sequence[Regime]) -> str:
             for regime in found:
                 if regime.reference == reference:
                     edges = ((regime.start_ns - start) / 60e9, (regime.end_ns - start) / 60e9)
-                    axes.axvspan(*edges, color="#fbe3d3", linewidth=0)
+                    axes.axvspan(*edges, color=SHADE, linewidth=0)
             axes.scatter(
                 minutes, [value / 1e9 for value in series(readings, reference)], s=6, color=ARM_COLOURS[2], linewidth=0
             )

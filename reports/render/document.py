@@ -38,7 +38,7 @@ def environment() -> jinja2.Environment:
 
 def context(bundle: Loaded) -> dict[str, Any]:
     """Everything that the templates name."""
-    found = results(bundle)
+    found, changed = results(bundle), regimes(bundle)
     checked, integrity = view.integrity(manifest.check(bundle.path, ignore=(HTML, PDF)))
     return {
         "bundle": bundle,
@@ -49,12 +49,12 @@ def context(bundle: Loaded) -> dict[str, Any]:
         "rows": tables.result_rows(found),
         "intact": checked,
         "integrity": integrity,
-        "regimes": regimes(bundle),
-        "state_chart": Markup(charts.states(bundle, regimes(bundle))) if bundle.states else "",
+        "regimes": changed,
+        "state_chart": Markup(charts.states(bundle, changed)) if bundle.states else "",
         "overview": Markup(charts.ratios(found)) if found.comparisons else "",
         # Charts are our own SVG; every text in them was escaped by matplotlib.
         "distributions": {
-            case.case.name: Markup(charts.distribution(case)) for case in found.cases if case.baseline.blocks
+            case.case.name: Markup(charts.distribution(case, changed)) for case in found.cases if case.baseline.blocks
         },
         "profiles": {
             case.case.name: [

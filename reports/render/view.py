@@ -116,6 +116,20 @@ def steadiness(case: CaseResult) -> list[str]:
     return sentences
 
 
+def rates(case: CaseResult) -> str:
+    """What a call has to compute and to move at the least, and the rates that follow for every arm; nothing where it is unknown."""
+    operations, moved = case.case.floating_point_operations, case.case.minimum_bytes
+    if operations is None or moved is None:
+        return ""
+    arms = [
+        f"{arm.arm.label} {numbers.significant(operations / arm.typical_ns)} GFLOP/s and {numbers.significant(moved / arm.typical_ns)} GB/s"
+        for arm in (case.baseline, *case.candidates)
+        if arm.typical_ns
+    ]
+    least = f"{numbers.significant(operations / 1e6)} million floating-point operations and {numbers.size(moved)}"
+    return f"A call takes at least {least} to and from memory (as if fused): {'; '.join(arms)}."
+
+
 STOPPED = {
     "target reached": "because every ratio is known to within the target",
     "budget spent": "because another would have exceeded the budget",

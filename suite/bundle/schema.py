@@ -178,7 +178,6 @@ class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     profile: bool = True
     publishable: bool = False
     reasons: list[str] = []
-    notes: list[str] = []
 
 
 # --- fingerprint.json -----------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -153,8 +152,3 @@ class Bundle:
             yield
         finally:
             os.close(descriptor)
-
-
-def as_builtin(row: Row) -> Any:
-    """A struct as plain dictionaries and lists."""
-    return msgspec.to_builtins(row)

@@ -26,11 +26,6 @@ class Components:
     own: tuple[float, ...]
     repetitions: tuple[int, ...]
 
-    @property
-    def variance_of_the_mean(self) -> float:
-        """S_n^2 / r_n: only the outermost level's means are independent of each other."""
-        return self.between[-1] / self.repetitions[-1]
-
 
 def components(samples: ArrayLike) -> Components:
     """Variance components of balanced nested samples of shape (r_n, ..., r_2, r_1), outermost level first.

@@ -23,7 +23,6 @@ def test_variance_components_of_a_hand_computed_two_level_sample() -> None:
     found = components([[1.0, 3.0], [5.0, 7.0]])
     assert found.between == pytest.approx((2.0, 8.0))
     assert found.own == pytest.approx((2.0, 8.0 - 2.0 / 2))
-    assert found.variance_of_the_mean == pytest.approx(8.0 / 2)
     assert found.repetitions == (2, 2)
 
 
