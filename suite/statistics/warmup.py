@@ -73,12 +73,16 @@ def classify(series: Sequence[float]) -> Steady:
 
 
 def agree(classes: Sequence[Class]) -> Class | Literal["inconsistent"]:
-    """The class of an arm over its processes: theirs when they are of one mind; flat and warm-up together are a warm-up."""
-    known = {name for name in classes if name != "too short"}
+    """The class of an arm over its processes.
+
+    Without a steady state when at least half of them have none: a single one may have met a change of the machine. Otherwise theirs when
+    they are of one mind, where flat and warm-up together are a warm-up; else inconsistent.
+    """
+    known = [name for name in classes if name != "too short"]
     if not known:
         return "too short"
-    if "no steady state" in known:
+    if 2 * known.count("no steady state") >= len(known):
         return "no steady state"
-    if known <= {"flat", "warm-up"}:
+    if set(known) <= {"flat", "warm-up"}:
         return "warm-up" if "warm-up" in known else "flat"
-    return next(iter(known)) if len(known) == 1 else "inconsistent"
+    return known[0] if len(set(known)) == 1 else "inconsistent"

@@ -69,6 +69,7 @@ def test_an_arm_is_what_its_processes_agree_on() -> None:
     assert agree(["flat", "slowdown"]) == "inconsistent"
     assert agree(["slowdown", "slowdown"]) == "slowdown"
     assert agree(["warm-up", "no steady state"]) == "no steady state"
+    assert agree(["flat", "flat", "no steady state"]) == "inconsistent"
     assert agree(["too short", "flat"]) == "flat" and agree([]) == "too short"
 
 
