@@ -25,6 +25,13 @@ NOTABLE_CHANGE = 0.10
 MINIMUM_READINGS = 10
 """Two segments of five readings: fewer cannot show a change."""
 
+STATE_PENALTY = 4.0
+"""In ln n; the Bayesian information criterion's price of a mean, a variance and a position is 3. The readings are few, a change of 10 % is
+asked for besides, and nothing is withheld for it: so this is more willing than the classification of warm-ups."""
+
+USUAL_SHARE = 0.25
+"""The usual level is the highest that held for at least a quarter of the readings: what disturbs a machine takes away, it does not add."""
+
 DEPENDENCE_P = 0.01
 MINIMUM_DEGREES = 6
 
@@ -72,7 +79,7 @@ def series(states: Sequence[schema.State], reference: Reference) -> list[float]:
 
 
 def regimes(bundle: Loaded) -> list[Regime]:
-    """Stretches in which the machine differed from its usual self, by reference and time; usual is the longest segment's level.
+    """Stretches in which the machine differed from its usual self, by reference and time (see `USUAL_SHARE`).
 
     Empty, too, when there are fewer than `MINIMUM_READINGS`, of which nobody can tell.
     """
@@ -84,13 +91,18 @@ def regimes(bundle: Loaded) -> list[Regime]:
         values = series(states, reference)
         if not values:
             continue
-        parts = segments([math.log(value) for value in values])
-        usual = math.exp(max(parts, key=lambda part: part.end - part.start).mean)
+        parts = segments([math.log(value) for value in values], STATE_PENALTY)
+        lasting = [part for part in parts if part.end - part.start >= USUAL_SHARE * len(values)]
+        usual = math.exp(max(lasting, key=lambda part: part.mean).mean if lasting else max(parts, key=_length).mean)
         for part in parts:
             level = math.exp(part.mean)
             if abs(level / usual - 1) >= NOTABLE_CHANGE:
                 found.append(_regime(bundle, states, reference, part, level, usual))
     return sorted(found, key=lambda regime: regime.start_ns)
+
+
+def _length(part: Segment) -> int:
+    return part.end - part.start
 
 
 def _regime(

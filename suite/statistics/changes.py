@@ -50,9 +50,10 @@ class _NormalCost(BaseCost):
         return count * math.log(max(variance, self._floor))
 
 
-def segments(series: Sequence[float]) -> list[Segment]:
+def segments(series: Sequence[float], penalty: float = PENALTY) -> list[Segment]:
     """Cut a series at its change points; a series too short for two segments, or without variance, is one segment.
 
+    A change point must gain `penalty` times ln n in twice the log likelihood.
     Positions refer to the series given, even when it was grouped (see `MOST_POINTS`).
     """
     values = np.asarray(series, dtype=float)
@@ -65,7 +66,7 @@ def segments(series: Sequence[float]) -> list[Segment]:
     else:
         centred = (points - points.mean()) / points.std()
         algorithm = Pelt(custom_cost=_NormalCost(), min_size=MINIMUM_SEGMENT, jump=1)
-        ends = algorithm.fit(centred).predict(pen=PENALTY * math.log(points.size))
+        ends = algorithm.fit(centred).predict(pen=penalty * math.log(points.size))
     found, start = [], 0
     for end in ends:
         part = values[start * group : end * group]

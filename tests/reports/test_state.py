@@ -65,6 +65,12 @@ def test_a_machine_that_loses_bandwidth_is_told_with_when_and_how_much(tmp_path:
     assert sentence in render_html(loaded)
 
 
+def test_a_disturbance_of_half_the_run_is_not_taken_for_the_usual(tmp_path: Path) -> None:
+    loaded = bundle(tmp_path, [value * (0.5 if index >= 16 else 1) for index, value in enumerate(CALM)])
+    (found,) = regimes(loaded)
+    assert found.change == pytest.approx(-0.5, abs=0.01) and found.start_ns == loaded.states[16].at_ns
+
+
 def test_a_change_of_less_than_a_tenth_is_not_another_regime(tmp_path: Path) -> None:
     assert regimes(bundle(tmp_path, [value * (0.95 if index >= 20 else 1) for index, value in enumerate(CALM)])) == []
 
