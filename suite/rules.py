@@ -60,12 +60,13 @@ def settings_in_force(bundle: Loaded) -> Iterator[str]:
 
 
 def one_setting(bundle: Loaded) -> Iterator[str]:
-    """Every measuring process of the run had the same threads, placement, libraries and modes in force."""
-    seen = [event for event in bundle.events if isinstance(event, schema.Effective)]
-    for name in ("affinity", "memory_nodes", "threads", "environment", "mapped_libraries", "torch"):
-        values = [_comparable(getattr(event, name)) for event in seen]
-        if any(value != values[0] for value in values):
-            yield f"{name.replace('_', ' ')} differ between the run's processes"
+    """Every measuring process of a case had the same threads, placement, libraries and modes in force (cases map what they need)."""
+    for case in bundle.run.cases:
+        seen = [event for event in bundle.events if isinstance(event, schema.Effective) and event.case == case.name]
+        for name in ("affinity", "memory_nodes", "threads", "environment", "mapped_libraries", "torch"):
+            values = [_comparable(getattr(event, name)) for event in seen]
+            if any(value != values[0] for value in values):
+                yield f"{case.name}: {name.replace('_', ' ')} differ between its processes"
 
 
 def _comparable(value: object) -> object:

@@ -1,0 +1,99 @@
+"""The run rules, each seen to complain and to be content."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from suite import rules
+from suite.bundle import reader, schema
+from suite.bundle.writer import EVENTS, append
+from tests import samples
+
+CASES = ("matmul_add/64-fp32", "pointwise_chain/64x64-fp32")
+TIMES = {case: {"eager": [2.0] * 3, "eager#2": [2.0] * 3} for case in CASES}
+
+
+def effective(case: str, process: int, **changes: object) -> schema.Effective:
+    """What a process saw in force."""
+    fields: dict[str, object] = {
+        "at": samples.AT,
+        "case": case,
+        "process": process,
+        "mapped_libraries": {"openmp": ["libiomp5.so"]},
+        "affinity": [0, 1],
+        "memory_nodes": "0",
+        "threads": {"torch_intra_op": 2, "process_threads": 7 + process},
+        "environment": {},
+        "torch": {},
+        "runtime": {},
+        "timer_resolution_ns": 40.0,
+        "timer_overhead_ns": 60.0,
+        "peak_rss_bytes": 1,
+    }
+    return schema.Effective(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def bundle(path: Path, *events: schema.Event, **changes: object) -> reader.Loaded:
+    """A run of two cases with these events besides."""
+    directory = samples.write(path / "run", TIMES, changes=changes)
+    for event in events:
+        append(directory / EVENTS, event)
+    return reader.load(directory)
+
+
+ENGINE = schema.Engine(name="podman", containerised=True, reason="", image="i", image_digest="sha256:0")
+
+
+def test_a_run_that_meets_every_rule_has_no_complaint(tmp_path: Path) -> None:
+    assert rules.complaints(bundle(tmp_path, engine=ENGINE)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"preset": "smoke"}, "never publishable"),
+        ({"status": "interrupted"}, "the run is interrupted"),
+        ({"engine": schema.Engine(name="native", containerised=False, reason="")}, "not containerised"),
+        ({"engine": schema.Engine(name="podman", containerised=True, reason="")}, "digest is unknown"),
+        ({"source": schema.Source(version="0", revision="0", dirty=True)}, "were changed"),
+        ({"source": schema.Source(version="0")}, "revision is unknown"),
+    ],
+)
+def test_what_the_plan_shows_is_complained_about(tmp_path: Path, changes: dict[str, object], complaint: str) -> None:
+    found = rules.complaints(bundle(tmp_path, **{"engine": ENGINE, **changes}))
+    assert len(found) == 1 and complaint in found[0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"affinity": [0]}, {"threads": {"torch_intra_op": 1}}, {"mapped_libraries": {"openmp": ["libgomp.so.1"]}}],
+)
+def test_processes_of_a_case_must_agree_on_their_settings(tmp_path: Path, changes: dict[str, object]) -> None:
+    events = [effective(CASES[0], 0), effective(CASES[0], 1, **changes)]
+    (found,) = rules.complaints(bundle(tmp_path, *events, engine=ENGINE))
+    assert found.startswith(f"{CASES[0]}: ") and "differ between its processes" in found
+
+
+def test_cases_may_differ_and_threads_may_come_and_go(tmp_path: Path) -> None:
+    events = [
+        effective(CASES[0], 0),
+        effective(CASES[0], 1),
+        effective(CASES[1], 0, mapped_libraries={"openmp": ["other"]}),
+    ]
+    assert rules.complaints(bundle(tmp_path, *events, engine=ENGINE)) == []
+
+
+def test_an_arm_that_did_not_run_is_named_once(tmp_path: Path) -> None:
+    def not_run(process: int) -> schema.ArmNotRun:
+        return schema.ArmNotRun(
+            at=samples.AT, case=CASES[0], arm="inductor", process=process, incarnation=0, reason="no C++ compiler"
+        )
+
+    found = rules.complaints(bundle(tmp_path, not_run(0), not_run(1), engine=ENGINE))
+    assert found == [f"{CASES[0]}: the arm inductor did not run (no C++ compiler)"]
+
+
+def test_every_rule_has_a_docstring() -> None:
+    undocumented: list[Callable[..., object]] = [rule for rule in rules.RULES if not rule.__doc__]
+    assert undocumented == []
