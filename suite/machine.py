@@ -19,6 +19,7 @@ from suite.errors import UserError
 from suite.fingerprint.collect import collect
 from suite.launch import command, libraries, settings, topology
 from suite.probe import Probe
+from suite.profiling.compilation import CACHE_VARIABLE
 from suite.protocol import Role
 
 PROBE_TIMEOUT_S = 600
@@ -42,7 +43,9 @@ class Machine:
         """What a worker's environment holds beyond the user's. Profiling compiles different code and so has a cache of its own."""
         return {
             **self.launch.environment,
-            "TORCHINDUCTOR_CACHE_DIR": str(self.cache / role),
+            # What Inductor finds out about the processor is kept for the machine; arms compile into folders of the run's.
+            "TORCHINDUCTOR_CACHE_DIR": str(toolchain_cache()),
+            CACHE_VARIABLE: str(self.cache / role),
             # The run has resolved what a model needs; a worker must never wait for a network.
             "HF_HUB_OFFLINE": "1",
             "PYTHONUNBUFFERED": "1",
@@ -81,7 +84,7 @@ def prepare(run_id: str) -> Machine:
 def _probe(launch: command.Launch) -> Probe:
     """Run the probe as a worker would be run; its answer is the last line that it prints."""
     arguments = launch.command([sys.executable, "-m", "suite.probe"])
-    environment = launch.environ(os.environ)
+    environment = {**launch.environ(os.environ), "TORCHINDUCTOR_CACHE_DIR": str(toolchain_cache())}
     try:
         done = subprocess.run(
             arguments,
@@ -98,6 +101,11 @@ def _probe(launch: command.Launch) -> Probe:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
         raise UserError(f"PyTorch does not work here ({last}); type `make setup` to mend the environment.")
     return msgspec.json.decode(lines[-1], type=Probe)
+
+
+def toolchain_cache() -> Path:
+    """Where Inductor keeps what it found out about this machine's processor and compiler, for all runs."""
+    return cache_root() / "toolchain"
 
 
 def forget_stale(root: Path) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from suite.bundle.schema import Fact
 from suite.fingerprint import torch as torch_facts
+from suite.profiling.compilation import ready_toolchain
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +38,8 @@ def _try_to_compile() -> str:
     from torch._inductor.utils import fresh_cache
 
     try:
+        # Before the throw-away cache: what it finds out about the processor is kept.
+        ready_toolchain()
         with fresh_cache(), torch.no_grad():
             torch.compile(lambda tensor: tensor * 2 + 1)(torch.ones(64))
     except Exception as error:

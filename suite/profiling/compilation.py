@@ -18,6 +18,10 @@ COMPILE_METRIC = "_compile.compile_inner"
 CACHE_COUNTERS = {"fxgraph_cache_hit": "warm", "fxgraph_cache_miss": "cold", "fxgraph_cache_bypass": "bypassed"}
 
 
+CACHE_VARIABLE = "SPEEDPROOF_CACHE"
+"""Names the run's compiler cache to a worker."""
+
+
 def ready_toolchain() -> None:
     """Let Inductor find out which vector instructions the processor has, before any arm's compilation is timed.
 
@@ -31,15 +35,15 @@ def ready_toolchain() -> None:
 @contextmanager
 def own_cache(label: str) -> Iterator[None]:
     """Give an arm a compiler cache of its own, a folder of the run's: "cold" then means that nobody compiled for it before."""
-    root = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
-    if root is None:
+    root, before = os.environ.get(CACHE_VARIABLE), os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+    if root is None or before is None:
         yield
         return
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(root, label)
     try:
         yield
     finally:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = root
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
 
 
 class CompilationWatch:

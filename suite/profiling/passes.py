@@ -14,7 +14,7 @@ from suite.bundle.writer import Bundle, write_bytes, write_document
 from suite.cases import workload
 from suite.cases.contract import Built
 from suite.clocktime import now
-from suite.profiling.compilation import CompilationWatch
+from suite.profiling.compilation import CompilationWatch, own_cache, ready_toolchain
 from suite.protocol import Assignment, Reporter
 
 ROW_LIMIT = 20
@@ -31,6 +31,8 @@ def run(assignment: Assignment, bundle: Bundle, report: Reporter) -> None:
     report("set-up")
     built = workload(assignment.case.workload).build(assignment.case, assignment.seed)
     names = list(dict.fromkeys(arm.name for arm in assignment.arms))
+    if any(ARMS[name].compiled and name not in assignment.not_run for name in names):
+        ready_toolchain()
     with torch.no_grad():
         for number, name in enumerate(names):
             report("profile", name, number / len(names))
@@ -65,7 +67,7 @@ def _profile(assignment: Assignment, bundle: Bundle, built: Built, name: str) ->
     call = partial(prepare(ARMS[name], built.call), *built.inputs)
     watch = CompilationWatch()
     # The setting must be in force before the first call: Inductor writes the profiler's records into the code it generates.
-    with collected_code() as codes, compiling(ARMS[name], kernel_profile=True), watch:
+    with own_cache(name), collected_code() as codes, compiling(ARMS[name], kernel_profile=True), watch:
         start = time.perf_counter_ns()
         call()
         duration = time.perf_counter_ns() - start
