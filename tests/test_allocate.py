@@ -96,3 +96,11 @@ def test_every_arm_is_measured_for_its_least_time() -> None:
     # A block of 0.1 s: a pair holds 0.2 s of each arm, so that three pairs hold half a second.
     assert least_pairs({"eager": 1e8, "inductor": 2e8}, 500_000_000, minimum=2) == 3
     assert least_pairs({"eager": 1e9}, 500_000_000, minimum=2) == 2
+
+
+def test_a_process_without_enough_whole_pairs_counts_as_little_here_as_in_the_report(tmp_path: Path) -> None:
+    bundle = loaded(tmp_path, {arm: times[:2] for arm, times in STEADY.items()})
+    for number, arm in enumerate((*STEADY, *reversed(STEADY))):  # one whole pair, where the preset asks for two
+        append(bundle.path / "samples.jsonl", samples.block(CASE, arm, 2, number, STEADY[arm][2]))
+    again = reader.load(bundle.path)
+    assert widest(again.blocks, again.run.arms, again.run.procedure) is None

@@ -29,7 +29,8 @@ def widest(blocks: Sequence[Block], arms: Sequence[Arm], procedure: Procedure) -
     for arm in arms:
         if arm.role != "candidate" or arm.label not in seen:
             continue
-        found = ratio(*whole_pairs(measured, baseline, arm.label), pilot=procedure.processes)
+        paired = whole_pairs(measured, baseline, arm.label, procedure.pairs_minimum)
+        found = ratio(*paired, pilot=procedure.processes)
         if not isinstance(found, Ratio) or found.interval is None:
             return None
         widths.append(half_width(found.interval))
