@@ -1,39 +1,55 @@
-"""The bundle's format, schema 1.0: what each file of one run's directory holds.
+"""The bundle's format, schema 1.1: what each file of one run's directory holds.
 
 Every struct here is a row or a document of the bundle; `reader` and `writer` are the only modules that touch the files.
 Units stand in field names. A newer minor version may add fields and event kinds (both are skipped by this reader); a
-newer major version is refused by `reader`.
+newer major version is refused by `reader`. Events and telemetry stand in `suite.bundle.events`, and are named here too.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
-SCHEMA_VERSION = "1.0"
+from suite.bundle.events import (
+    AnyEvent,
+    ArmNotRun,
+    ArmReady,
+    ArmWarm,
+    Effective,
+    Event,
+    Noted,
+    Outcome,
+    Planned,
+    ProcessEnded,
+    ProcessStarted,
+    Stopped,
+    Telemetry,
+)
+from suite.bundle.row import ArmLabel, ArmName, CaseName, Count, Moment, Positive, Row, Text
+
+__all__ = [
+    "AnyEvent",
+    "ArmNotRun",
+    "ArmReady",
+    "ArmWarm",
+    "Effective",
+    "Event",
+    "Noted",
+    "Outcome",
+    "Planned",
+    "ProcessEnded",
+    "ProcessStarted",
+    "Row",
+    "Stopped",
+    "Telemetry",
+]
+
+SCHEMA_VERSION = "1.1"
 
 FactStatus = Literal["ok", "masked", "absent", "denied", "virtualised"]
 RunStatus = Literal["running", "complete", "incomplete", "interrupted"]
 ArmRole = Literal["baseline", "noise", "candidate"]
-Outcome = Literal["ok", "failed", "crashed", "killed", "out_of_memory", "memory_ceiling", "timed_out", "interrupted"]
-
-
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(ge=1, le=2**62)]
-Text = Annotated[str, Meta(min_length=1)]
-Moment = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
-"""ISO 8601 in UTC."""
-
-# Cases and arms become folders below a bundle: no name may lead out of it.
-CaseName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][\w.#-]*/[A-Za-z0-9_][\w.#-]*$")]
-ArmName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][\w-]*$")]
-ArmLabel = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][\w-]*(#\d+)?$")]
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of every struct in the bundle: immutable, keyword only, unknown fields ignored when read."""
 
 
 # --- run.json -------------------------------------------------------------------------------------------------------
@@ -159,6 +175,42 @@ class Stretch(Row, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: Moment | None = None
 
 
+class LaunchRequest(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """How workers were asked to be started. `settings` is the launch profile; empty and None mean the default placement.
+
+    `cores` and `nodes` are CPU and NUMA node lists ("0-3,8"); `smt` asks for all hardware threads of the cores, not one a core; `strict`
+    refuses to run when a setting that was requested is not in force.
+    """
+
+    settings: Literal["tutorial", "tuned", "untuned"] = "tuned"
+    cores: str = ""
+    nodes: str = ""
+    smt: bool = False
+    threads: Positive | None = None
+    strict: bool = False
+
+
+class Level(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """One set of launch settings of an ablation: `knobs` are those that are switched on."""
+
+    label: Text
+    knobs: list[str]
+    description: str
+
+
+class Ablation(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run varies from process to process instead of replicating one launch.
+
+    Process p of a case belongs to round p // len(levels) and was started with the settings of `levels[order[p]]`; the first level is
+    what the others are compared with, and a level of the same knobs is its own rival, for the noise floor. In the design "steps" each
+    level adds to the one before it; in "alone" each stands alone.
+    """
+
+    design: Literal["steps", "alone"]
+    levels: Annotated[list[Level], Meta(min_length=2)]
+    order: list[Count]
+
+
 class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     """run.json: what was asked for, where it ran, and whether it may be published. `profile`: whether profiling passes belong to it."""
 
@@ -176,6 +228,8 @@ class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     engine: Engine
     source: Source
     profile: bool = True
+    launch: LaunchRequest = LaunchRequest()
+    ablation: Ablation | None = None
     publishable: bool = False
     reasons: list[str] = []
 
@@ -203,12 +257,31 @@ class Setting(Row, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
 
 
+Severity = Literal["wrong", "doubtful", "note"]
+
+
+class Finding(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """A claim about how the machine and the launch bear on the result.
+
+    `rule` is the finding's stable name ("launch.preload-ignored"). wrong: the run is not what it says it is, and not publishable;
+    doubtful: read the numbers with it in mind; note: worth knowing. `evidence` holds what was seen and where, one sentence each, and
+    `advice` what to do.
+    """
+
+    rule: Text
+    severity: Severity
+    claim: Text
+    evidence: Annotated[list[str], Meta(min_length=1)]
+    advice: str = ""
+
+
 class Fingerprint(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """fingerprint.json: `facts[subject][name]` and the settings of the measuring processes."""
+    """fingerprint.json: `facts[subject][name]`, the settings of the measuring processes, and what was found wrong with either."""
 
     schema_version: str
     facts: dict[Text, dict[Text, Fact]]
     settings: list[Setting] = []
+    findings: list[Finding] = []
 
 
 # --- samples.jsonl --------------------------------------------------------------------------------------------------
@@ -259,163 +332,6 @@ class State(Row, frozen=True, kw_only=True, omit_defaults=True):
     triad_bytes: Positive
     gemm_ns: Positive
     gemm_operations: Positive
-
-
-# --- events.jsonl ---------------------------------------------------------------------------------------------------
-
-
-class Event(Row, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=True):
-    """Base of the events; `at` is ISO 8601 in UTC. The tag stands in the field `kind`."""
-
-    at: str
-
-
-class Noted(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Something worth telling that has no struct of its own."""
-
-    message: str
-    case: str | None = None
-    arm: str | None = None
-
-
-class ProcessStarted(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A worker was started. `role` is measure or profile; `command` is the whole argument vector."""
-
-    case: str
-    role: Literal["measure", "profile"]
-    process: int
-    incarnation: int
-    pid: int
-    command: list[str]
-    environment: dict[str, str]
-
-
-class ArmReady(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """An arm made its first call. `cache` tells how the compiler's caches answered; all durations in nanoseconds.
-
-    `first_call_ns` is wall time of the first call including compilation; `compile_ns` is what Dynamo accounts to
-    compilation within it (None for an arm that is not compiled).
-    """
-
-    case: str
-    arm: str
-    process: int
-    incarnation: int
-    role: Literal["measure", "profile"]
-    first_call_ns: int
-    compile_ns: int | None = None
-    cache: Literal["none", "cold", "warm", "bypassed"] = "none"
-    counters: dict[str, int] = {}
-
-
-class ArmNotRun(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """An arm did not run in this process, and why."""
-
-    case: str
-    arm: str
-    process: int
-    incarnation: int
-    reason: str
-
-
-class ArmWarm(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """An arm's warm-up ended. `settled` is whether the medians of its last halves agreed."""
-
-    case: str
-    arm: str
-    process: int
-    incarnation: int
-    settled: bool
-    iterations: int
-    duration_ns: int
-    typical_ns: float
-
-
-class Planned(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A process fixed its schedule after warm-up; a continuation keeps it. Keys of the dictionaries are arm labels."""
-
-    case: str
-    process: int
-    pairs: int
-    order: list[str]
-    iterations: dict[str, int]
-    calls_per_iteration: dict[str, int]
-
-
-class Effective(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """What a measuring process saw in force after warm-up.
-
-    `mapped_libraries` holds file names under "openmp", "allocator" and "blas", and under "openmp_called" and "allocator_called"
-    the one that answers the calls. `torch` holds torch's modes; `runtime` what the run-time libraries and the kernel report
-    ("openmp.*", "jemalloc.*", "memory.policy").
-    """
-
-    case: str
-    process: int
-    mapped_libraries: dict[str, list[str]]
-    affinity: list[int]
-    memory_nodes: str
-    threads: dict[str, int]
-    environment: dict[str, str]
-    torch: dict[str, str]
-    runtime: dict[str, str]
-    timer_resolution_ns: float
-    timer_overhead_ns: float
-    peak_rss_bytes: int
-
-
-class Stopped(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a case got no further process. `half_width` is the widest of its candidates', a fraction; None without an interval."""
-
-    case: str
-    reason: Literal["target reached", "budget spent", "most processes reached", "failures"]
-    processes: int
-    half_width: float | None = None
-
-
-class ProcessEnded(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A worker ended; `message` is one sentence when the outcome is not ok."""
-
-    case: str
-    role: Literal["measure", "profile"]
-    process: int
-    incarnation: int
-    outcome: Outcome
-    message: str
-    exit_code: int | None
-    signal: str | None
-    duration_ns: int
-    peak_rss_bytes: int | None
-
-
-AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | Effective | Stopped | ProcessEnded
-
-# --- telemetry.jsonl ------------------------------------------------------------------------------------------------
-
-
-class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """One reading of the machine's state; counters are cumulative since boot, so readers take differences."""
-
-    at: str
-    moment: Literal["before", "during", "after"]
-    case: str
-    role: Literal["measure", "profile"]
-    process: int
-    incarnation: int = 0
-    monotonic_ns: int
-    cpu_frequency_mhz: float | None = None
-    load_1min: float | None = None
-    steal_ticks: int | None = None
-    busy_ticks: int | None = None
-    idle_ticks: int | None = None
-    context_switches: int | None = None
-    pressure_cpu_us: int | None = None
-    pressure_memory_us: int | None = None
-    pressure_io_us: int | None = None
-    throttled_us: int | None = None
-    temperature_c: float | None = None
-    memory_available_bytes: int | None = None
-    worker_rss_bytes: int | None = None
 
 
 # --- cases/<case>/<arm>/*.json --------------------------------------------------------------------------------------

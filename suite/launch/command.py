@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal
 
+from suite.bundle.schema import Finding
 from suite.fingerprint.files import format_cpulist, without_home
 from suite.launch.libraries import Libraries
 from suite.launch.topology import Placement, Topology
@@ -50,13 +51,19 @@ class Requested:
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start a worker. `environment` holds only what the suite sets, to be laid over the user's own."""
+    """How to start a worker. `environment` holds only what the suite sets, to be laid over the user's own.
+
+    `unavailable` maps the name of a requested setting that could not even be tried (no numactl, no libjemalloc) to the reason;
+    `findings` says what planning found wrong, with its proof; `notes` are sentences for the user.
+    """
 
     profile: Profile
     prefix: list[str]
     environment: dict[str, str]
     requested: list[Requested]
     notes: list[str] = field(default_factory=list)
+    unavailable: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """The argument vector with the placement before it."""

@@ -1,0 +1,175 @@
+"""What is written while a run lasts: events.jsonl (what happened and why) and telemetry.jsonl (the machine's state)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from suite.bundle.row import Row
+
+Outcome = Literal["ok", "failed", "crashed", "killed", "out_of_memory", "memory_ceiling", "timed_out", "interrupted"]
+
+# --- events.jsonl ---------------------------------------------------------------------------------------------------
+
+
+class Event(Row, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=True):
+    """Base of the events; `at` is ISO 8601 in UTC. The tag stands in the field `kind`."""
+
+    at: str
+
+
+class Noted(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Something worth telling that has no struct of its own."""
+
+    message: str
+    case: str | None = None
+    arm: str | None = None
+
+
+class ProcessStarted(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker was started. `role` is measure or profile; `command` is the whole argument vector."""
+
+    case: str
+    role: Literal["measure", "profile"]
+    process: int
+    incarnation: int
+    pid: int
+    command: list[str]
+    environment: dict[str, str]
+
+
+class ArmReady(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """An arm made its first call. `cache` tells how the compiler's caches answered; all durations in nanoseconds.
+
+    `first_call_ns` is wall time of the first call including compilation; `compile_ns` is what Dynamo accounts to
+    compilation within it (None for an arm that is not compiled).
+    """
+
+    case: str
+    arm: str
+    process: int
+    incarnation: int
+    role: Literal["measure", "profile"]
+    first_call_ns: int
+    compile_ns: int | None = None
+    cache: Literal["none", "cold", "warm", "bypassed"] = "none"
+    counters: dict[str, int] = {}
+
+
+class ArmNotRun(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """An arm did not run in this process, and why."""
+
+    case: str
+    arm: str
+    process: int
+    incarnation: int
+    reason: str
+
+
+class ArmWarm(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """An arm's warm-up ended. `settled` is whether the medians of its last halves agreed."""
+
+    case: str
+    arm: str
+    process: int
+    incarnation: int
+    settled: bool
+    iterations: int
+    duration_ns: int
+    typical_ns: float
+
+
+class Planned(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A process fixed its schedule after warm-up; a continuation keeps it. Keys of the dictionaries are arm labels."""
+
+    case: str
+    process: int
+    pairs: int
+    order: list[str]
+    iterations: dict[str, int]
+    calls_per_iteration: dict[str, int]
+
+
+class Effective(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """What a measuring process saw in force after warm-up.
+
+    `mapped_libraries` holds file names under "openmp", "allocator" and "blas", and under "openmp_called" and "allocator_called"
+    the one that answers the calls. `torch` holds torch's modes; `runtime` what the run-time libraries and the kernel report
+    ("openmp.*", "jemalloc.*", "memory.policy").
+
+    `affinities` counts the process's threads by the CPUs that they may use ("0-1": 3); `memory_bytes_by_node` says where its memory
+    is, by NUMA node as text; `openmp_settings` is what the run-time printed for KMP_SETTINGS; `openmp_symbols` maps each OpenMP
+    run-time to the symbols of torch's libraries that it answers; `messages` are the lines in which the loader, the allocator or the
+    OpenMP run-time complained in the worker's log.
+    """
+
+    case: str
+    process: int
+    mapped_libraries: dict[str, list[str]]
+    affinity: list[int]
+    memory_nodes: str
+    threads: dict[str, int]
+    environment: dict[str, str]
+    torch: dict[str, str]
+    runtime: dict[str, str]
+    timer_resolution_ns: float
+    timer_overhead_ns: float
+    peak_rss_bytes: int
+    affinities: dict[str, int] = {}
+    memory_bytes_by_node: dict[str, int] = {}
+    openmp_settings: dict[str, str] = {}
+    openmp_symbols: dict[str, list[str]] = {}
+    messages: list[str] = []
+
+
+class Stopped(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a case got no further process. `half_width` is the widest of its candidates', a fraction; None without an interval."""
+
+    case: str
+    reason: Literal["target reached", "budget spent", "most processes reached", "failures"]
+    processes: int
+    half_width: float | None = None
+
+
+class ProcessEnded(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker ended; `message` is one sentence when the outcome is not ok."""
+
+    case: str
+    role: Literal["measure", "profile"]
+    process: int
+    incarnation: int
+    outcome: Outcome
+    message: str
+    exit_code: int | None
+    signal: str | None
+    duration_ns: int
+    peak_rss_bytes: int | None
+
+
+AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | Effective | Stopped | ProcessEnded
+
+# --- telemetry.jsonl ------------------------------------------------------------------------------------------------
+
+
+class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """One reading of the machine's state; counters are cumulative since boot, so readers take differences."""
+
+    at: str
+    moment: Literal["before", "during", "after"]
+    case: str
+    role: Literal["measure", "profile"]
+    process: int
+    incarnation: int = 0
+    monotonic_ns: int
+    cpu_frequency_mhz: float | None = None
+    load_1min: float | None = None
+    steal_ticks: int | None = None
+    busy_ticks: int | None = None
+    idle_ticks: int | None = None
+    context_switches: int | None = None
+    pressure_cpu_us: int | None = None
+    pressure_memory_us: int | None = None
+    pressure_io_us: int | None = None
+    throttled_us: int | None = None
+    temperature_c: float | None = None
+    memory_available_bytes: int | None = None
+    worker_rss_bytes: int | None = None
