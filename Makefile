@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke bench-cpu report test lint perf versus-sequential image-cpu lock clean
+.PHONY: help setup setup-dev doctor smoke bench-cpu ablate fingerprint-host report test lint perf versus-sequential image-cpu lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -23,6 +23,14 @@ help: ## This list
 #: ARMS            arms to compare with eager, separated by commas: inductor,inductor-freezing
 #: PROCESSES       processes a case, instead of the preset's number
 #: PROFILE         "no" leaves the profiling passes out
+#: SETTINGS        launch profile: tuned (the default), tutorial or untuned
+#: CORES           CPUs for the workers, as 0-3,8 (default: the physical cores of one socket)
+#: NODES           NUMA nodes for the workers' memory, and cores unless CORES names them
+#: SMT             "yes" takes all hardware threads of the cores
+#: THREADS         OpenMP threads (default: one a core, within the CPU quota)
+#: STRICT          "yes" refuses to run when a requested setting is not in force
+#: DESIGN          ablate: steps (the default; each adds a setting) or alone (each by itself)
+#: ROUNDS          ablate: how often each level of settings is started
 #: ENGINE          auto (the default), native, docker or podman
 #: RUN             bench-cpu: the run to continue; report: the run to render (default: the latest)
 #: OUTPUT          where bundles are written (default: results)
@@ -39,15 +47,31 @@ setup-dev:
 doctor: setup ## What this machine offers, what it lacks and what that means for a measurement
 	@exec $(PYTHON_ENV) -m suite doctor
 
+# Where and on what to run, for the commands that measure.
+where = if [ -n "$$CORES" ]; then set -- "$$@" --cores "$$CORES"; fi; \
+	if [ -n "$$NODES" ]; then set -- "$$@" --nodes "$$NODES"; fi; \
+	case $$SMT in yes | YES | 1 | true) set -- "$$@" --smt ;; esac; \
+	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi; \
+	if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi
+
 bench-cpu: setup ## Measure, profile and report: writes a bundle with report.html and report.pdf
 	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
 	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
 	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
 	if [ -n "$$PROCESSES" ]; then set -- "$$@" --processes "$$PROCESSES"; fi; \
 	case $$PROFILE in no | NO | 0 | false) set -- "$$@" --no-profile ;; esac; \
-	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi; \
-	if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi; \
-	exec $(PYTHON_ENV) -m suite run "$$@"
+	if [ -n "$$SETTINGS" ]; then set -- "$$@" --settings "$$SETTINGS"; fi; \
+	if [ -n "$$THREADS" ]; then set -- "$$@" --threads "$$THREADS"; fi; \
+	case $$STRICT in yes | YES | 1 | true) set -- "$$@" --strict ;; esac; \
+	$(where); exec $(PYTHON_ENV) -m suite run "$$@"
+
+ablate: setup ## Measure what each launch setting buys on this machine (about half an hour)
+	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
+	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
+	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
+	if [ -n "$$DESIGN" ]; then set -- "$$@" --design "$$DESIGN"; fi; \
+	if [ -n "$$ROUNDS" ]; then set -- "$$@" --rounds "$$ROUNDS"; fi; \
+	$(where); exec $(PYTHON_ENV) -m suite ablate "$$@"
 
 smoke: export PRESET = smoke
 smoke: export ENGINE ?= native

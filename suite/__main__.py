@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import msgspec
 import typer
 
 from suite.bundle.errors import BundleError
 from suite.errors import UserError
+
+if TYPE_CHECKING:
+    from suite.plan import Request
 
 app = typer.Typer(
     add_completion=False,
@@ -32,33 +35,98 @@ def refuse(error: Exception) -> NoReturn:
     raise SystemExit(REFUSED)
 
 
+Preset = Annotated[str, typer.Option(help="smoke, quick, standard or paper.")]
+Output = Annotated[Path, typer.Option(help="Directory in which the run's own directory is made.")]
+Cases = Annotated[
+    str, typer.Option(help="Cases instead of the preset's, separated by commas: matmul_add or matmul_add/1024-bf16.")
+]
+Arms = Annotated[str, typer.Option(help="Arms beside eager, separated by commas.")]
+Engine = Annotated[str, typer.Option(help="auto, native, docker or podman.")]
+Resume = Annotated[str, typer.Option(help="Continue this run (its id, or its directory).")]
+Cores = Annotated[str, typer.Option(help="CPUs for the workers, as 0-3,8; default: the physical cores of one socket.")]
+Nodes = Annotated[str, typer.Option(help="NUMA nodes for the workers' memory (and cores, unless those are named).")]
+Smt = Annotated[bool, typer.Option("--smt", help="All hardware threads of the cores, not one a core.")]
+ModelDir = Annotated[str, typer.Option(envvar="MODEL_DIR", help="Folder with MobileBERT's config.json and weights.")]
+ModelRevision = Annotated[
+    str, typer.Option(envvar="MODEL_REVISION", help="Commit of the published weights, from the local cache.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print the two paths at the end, nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Progress as JSON lines.")]
+
+
 @app.command()
 def run(
-    preset: Annotated[str, typer.Option(help="smoke, quick, standard or paper.")] = "quick",
-    output: Annotated[Path, typer.Option(help="Directory in which the run's own directory is made.")] = Path("results"),
-    cases: Annotated[
-        str,
-        typer.Option(help="Cases instead of the preset's, separated by commas: matmul_add or matmul_add/1024-bf16."),
-    ] = "",
-    arms: Annotated[str, typer.Option(help="Arms beside eager, separated by commas.")] = "",
+    preset: Preset = "quick",
+    output: Output = Path("results"),
+    cases: Cases = "",
+    arms: Arms = "",
     processes: Annotated[int | None, typer.Option(help="Processes a case, instead of the preset's number.")] = None,
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Whether to profile after measuring.")] = True,
-    engine: Annotated[str, typer.Option(help="auto, native, docker or podman.")] = "auto",
-    resume: Annotated[str, typer.Option(help="Continue this run (its id, or its directory).")] = "",
-    model_dir: Annotated[
-        str, typer.Option(envvar="MODEL_DIR", help="Folder with MobileBERT's config.json and weights.")
-    ] = "",
-    model_revision: Annotated[
-        str, typer.Option(envvar="MODEL_REVISION", help="Commit of the published weights, from the local cache.")
-    ] = "",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the two paths at the end, nothing else.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Progress as JSON lines.")] = False,
+    engine: Engine = "auto",
+    resume: Resume = "",
+    settings: Annotated[
+        str,
+        typer.Option(
+            help="Launch profile: tuned, tutorial (the walkthrough's to the letter) or untuned (nothing set)."
+        ),
+    ] = "tuned",
+    cores: Cores = "",
+    nodes: Nodes = "",
+    smt: Smt = False,
+    threads: Annotated[int | None, typer.Option(help="OpenMP threads; default: one a core, within the quota.")] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse to run when a requested setting is not in force.")
+    ] = False,
+    model_dir: ModelDir = "",
+    model_revision: ModelRevision = "",
+    quiet: Quiet = False,
+    json: Json = False,
 ) -> None:
     """Measure, and render the report."""
-    from suite import display, session
+    from suite.bundle.schema import LaunchRequest
     from suite.plan import Request
 
-    request = Request(preset, cases, arms, processes, profile, model_dir or None, model_revision or None)
+    launch = LaunchRequest(settings=settings, cores=cores, nodes=nodes, smt=smt, threads=threads, strict=strict)  # type: ignore[arg-type]
+    request = Request(preset, cases, arms, processes, profile, model_dir or None, model_revision or None, launch)
+    lead(request, output, engine, resume, quiet=quiet, json=json)
+
+
+@app.command()
+def ablate(
+    preset: Preset = "quick",
+    output: Output = Path("results"),
+    cases: Cases = "",
+    arms: Arms = "",
+    rounds: Annotated[
+        int | None, typer.Option(help="How often each level is started, instead of the preset's number.")
+    ] = None,
+    design: Annotated[
+        str, typer.Option(help="steps (each adds a setting to the last) or alone (each by itself).")
+    ] = "steps",
+    engine: Engine = "auto",
+    resume: Resume = "",
+    cores: Cores = "",
+    nodes: Nodes = "",
+    smt: Smt = False,
+    model_dir: ModelDir = "",
+    model_revision: ModelRevision = "",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Measure what each launch setting buys on this machine: of time, and of the compile speedup."""
+    from suite.bundle.schema import LaunchRequest
+    from suite.plan import AblationRequest, Request
+
+    launch = LaunchRequest(cores=cores, nodes=nodes, smt=smt)
+    asked = AblationRequest(design, rounds)
+    request = Request(preset, cases, arms, None, False, model_dir or None, model_revision or None, launch, asked)
+    lead(request, output, engine, resume, quiet=quiet, json=json)
+
+
+def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: bool, json: bool) -> NoReturn:
+    """Carry a request out, render what came of it, and end with the exit status of both."""
+    from suite import display, session
+
     options = session.Options(output=output, engine=engine, resume=resume, argv=sys.argv[1:])
     try:
         with display.choose(quiet=quiet, json=json) as screen:
@@ -66,8 +134,9 @@ def run(
     except (UserError, BundleError) as error:
         refuse(error)
     except session.Interrupted as interrupted:
+        target = "ablate" if request.ablation else "bench-cpu"
         print(
-            f"speedproof: interrupted; every finished block is kept. Continue with: make bench-cpu RUN={interrupted.run_id}",
+            f"speedproof: interrupted; every finished block is kept. Continue with: make {target} RUN={interrupted.run_id}",
             file=sys.stderr,
         )
         raise SystemExit(INTERRUPTED) from None
@@ -112,14 +181,26 @@ def list_everything() -> None:
 
 
 @app.command()
-def doctor(engine: Annotated[str, typer.Option(help="auto, native, docker or podman.")] = "auto") -> None:
-    """Say what this machine offers a run, and what is missing."""
-    from suite import session
+def doctor(
+    output: Output = Path("results"),
+    engine: Engine = "auto",
+    settings: Annotated[str, typer.Option(help="Launch profile: tuned, tutorial or untuned.")] = "tuned",
+    cores: Cores = "",
+    nodes: Nodes = "",
+    smt: Smt = False,
+    threads: Annotated[int | None, typer.Option(help="OpenMP threads; default: one a core, within the quota.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Say what this machine can and cannot prove, in order of importance, and what to do about it (exit 1: no run is possible)."""
+    from suite.bundle.schema import LaunchRequest
+    from suite.doctor import command, survey
 
+    launch = LaunchRequest(settings=settings, cores=cores, nodes=nodes, smt=smt, threads=threads)  # type: ignore[arg-type]
     try:
-        session.doctor(engine)
+        status = command.main(survey.Options(engine, output, launch), json=json)
     except UserError as error:
         refuse(error)
+    raise SystemExit(status)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from suite.arms import ARMS
-from suite.bundle.schema import SCHEMA_VERSION, Effective, Fact, Fingerprint
+from suite.bundle.schema import SCHEMA_VERSION, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
 from suite.errors import UserError
 from suite.fingerprint.collect import collect
 from suite.launch import command, libraries, settings, topology
+from suite.launch.findings import findings as launch_findings
+from suite.launch.rehearsal import rehearse
 from suite.probe import Probe
 from suite.profiling.compilation import CACHE_VARIABLE
 from suite.protocol import Role
@@ -30,7 +33,8 @@ STALE_CACHE_S = 7 * 24 * 3600
 class Machine:
     """`cache` is the run's own compiler cache: empty at the run's start, so that process 0 compiles cold and the others warm.
 
-    `not_run` maps an arm's name to the reason why it cannot run here.
+    `not_run` maps an arm's name to the reason why it cannot run here. `levels` are the launches of an ablation, by the index of their
+    level; `findings` is what a rehearsal of the launch found before anything was measured.
     """
 
     launch: command.Launch
@@ -38,11 +42,17 @@ class Machine:
     facts: dict[str, dict[str, Fact]] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
     toolchain_ns: int = 0
+    levels: list[command.Launch] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
 
-    def worker_environment(self, role: Role) -> dict[str, str]:
+    def launch_of(self, run: Run, process: int) -> command.Launch:
+        """How a process of the run is started: every one alike, but for an ablation's."""
+        return self.levels[run.ablation.order[process]] if run.ablation else self.launch
+
+    def worker_environment(self, launch: command.Launch, role: Role) -> dict[str, str]:
         """What a worker's environment holds beyond the user's. Profiling compiles different code and so has a cache of its own."""
         return {
-            **self.launch.environment,
+            **launch.environment,
             # What Inductor finds out about the processor is kept for the machine; arms compile into folders of the run's.
             "TORCHINDUCTOR_CACHE_DIR": str(toolchain_cache()),
             CACHE_VARIABLE: str(self.cache / role),
@@ -51,10 +61,28 @@ class Machine:
             "PYTHONUNBUFFERED": "1",
         }
 
-    def fingerprint(self, effective: Effective | None) -> Fingerprint:
-        """The facts, with the settings as the first measuring process saw them in force."""
-        compared = settings.compare(self.launch, effective) if effective else []
-        return Fingerprint(schema_version=SCHEMA_VERSION, facts=self.facts, settings=compared)
+    def fingerprint(self, run: Run, effectives: Sequence[Effective], machine: Sequence[Finding] = ()) -> Fingerprint:
+        """The facts, with the settings as the measuring processes saw them in force, and everything that was found.
+
+        Of an ablation the settings are those of its last level, in which all knobs are on. `machine` holds findings about the machine
+        during the run.
+        """
+        launches: list[tuple[str, command.Launch, list[Effective]]] = [("", self.launch, list(effectives))]
+        if run.ablation:
+            order = run.ablation.order
+            launches = [
+                (level.label, launch, [e for e in effectives if order[e.process] == number])
+                for number, (level, launch) in enumerate(zip(run.ablation.levels, self.levels, strict=True))
+            ]
+        found = [
+            _labelled(label, finding)
+            for label, launch, seen in launches
+            for finding in (*launch.findings, *launch_findings(launch, seen))
+        ]
+        _, last, seen = launches[-1]
+        compared = settings.compare_all(last, seen) if seen else []
+        facts, kept = self.facts, [*_merged(found), *machine]
+        return Fingerprint(schema_version=SCHEMA_VERSION, facts=facts, settings=compared, findings=kept)
 
 
 def cache_root() -> Path:
@@ -67,18 +95,68 @@ def cache_root() -> Path:
     return root if os.access(root, os.W_OK) else Path(tempfile.gettempdir()) / "speedproof"
 
 
-def prepare(run_id: str) -> Machine:
-    """Look at the machine and try its C++ compiler (once per machine this builds torch's precompiled header).
+def _labelled(label: str, finding: Finding) -> Finding:
+    """The finding with the level that it belongs to before its evidence."""
+    if not label:
+        return finding
+    return msgspec.structs.replace(finding, evidence=[f"{label}: {line}" for line in finding.evidence])
+
+
+def _merged(found: Sequence[Finding]) -> list[Finding]:
+    """Findings of one rule and claim as one, with all of their evidence."""
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in found:
+        key = (finding.rule, finding.claim)
+        before = kept.get(key)
+        lines = (
+            [*before.evidence, *(line for line in finding.evidence if line not in before.evidence)] if before else []
+        )
+        kept[key] = msgspec.structs.replace(before, evidence=lines) if before else finding
+    return list(kept.values())
+
+
+def prepare(run: Run) -> Machine:
+    """Look at the machine, rehearse the launch, and try the C++ compiler (once per machine this builds torch's precompiled header).
 
     Raises:
-        UserError: when torch cannot be imported.
+        UserError: when torch cannot be imported, cores or nodes that were asked for cannot be used, or, with `strict`, when a setting
+            is not in force.
     """
     root = cache_root()
     forget_stale(root)
-    launch = command.plan(topology.read(), libraries.find(os.environ), os.environ)
+    here, found = topology.read(), libraries.find(os.environ)
+    launch = command.plan(here, found, os.environ, run.launch)
+    levels = run.ablation.levels if run.ablation else []
+    launches = [command.plan(here, found, os.environ, run.launch, knobs=frozenset(level.knobs)) for level in levels]  # type: ignore[arg-type]
+    findings = rehearsed(launch)
+    refuse_if_strict(run.launch, findings)
     answer = _probe(launch)
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
-    return Machine(launch, root / run_id, {**collect(), "torch": answer.facts}, not_run, answer.compile_ns)
+    facts = {**collect(), "torch": answer.facts}
+    return Machine(launch, root / run.run_id, facts, not_run, answer.compile_ns, launches, findings)
+
+
+def rehearsed(launch: command.Launch) -> list[Finding]:
+    """What is wrong with a launch, seen in a process that is started as workers are, before anything is measured."""
+    seen = rehearse(launch)
+    if isinstance(seen, str):
+        failed = Finding(
+            rule="launch.rehearsal-failed",
+            severity="wrong",
+            claim="A process cannot be started with these settings.",
+            evidence=[seen],
+            advice="start with SETTINGS=untuned, and see what was exported",
+        )
+        return [*launch.findings, failed]
+    return [*launch.findings, *launch_findings(launch, [seen])]
+
+
+def refuse_if_strict(request: LaunchRequest, findings: Sequence[Finding]) -> None:
+    """Raises UserError, naming every difference with its proof, when `strict` was asked for and something is not in force."""
+    wrong = [finding for finding in findings if finding.severity == "wrong"]
+    if request.strict and wrong:
+        named = "; ".join(f"{finding.claim.rstrip('.')} [{finding.rule}: {finding.evidence[0]}]" for finding in wrong)
+        raise UserError(f"requested and effective settings differ, and strict was asked for: {named}.")
 
 
 def _probe(launch: command.Launch) -> Probe:

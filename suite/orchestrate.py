@@ -28,7 +28,7 @@ from suite.display import Display
 from suite.errors import UserError
 from suite.fingerprint import cgroup
 from suite.fingerprint.files import without_home
-from suite.machine import Machine
+from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots
 from suite.plan import arms_of
 from suite.protocol import Assignment, Role
@@ -119,6 +119,8 @@ class Orchestrator:
 
     def _one_more(self) -> Unit | None:
         """The process that a run may still buy: of the case whose interval is widest, within budget and maximum; else None."""
+        if self.run.ablation:
+            return None
         loaded = reader.load(self.bundle.path)
         decisions = [
             decide(loaded, case, self._prior(case), self._failures.get(case.name, 0) >= FAILURES_PER_CASE)
@@ -167,9 +169,15 @@ class Orchestrator:
             done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured]
             if unit.role == "measure"
             else [],
-            pairs=pairs_for(loaded, unit.case, self._prior(unit.case)) if unit.role == "measure" else None,
+            pairs=self._pairs(unit, loaded),
             not_run=self.machine.not_run,
         )
+
+    def _pairs(self, unit: Unit, loaded: reader.Loaded) -> int | None:
+        """What a pilot found worth measuring; an ablation's processes are no pilot for each other."""
+        if unit.role != "measure" or self.run.ablation:
+            return None
+        return pairs_for(loaded, unit.case, self._prior(unit.case))
 
     @staticmethod
     def _nothing_left(assignment: Assignment) -> bool:
@@ -207,6 +215,7 @@ class Orchestrator:
         if end.outcome != "ok":
             self._failures[unit.case.name] = self._failures.get(unit.case.name, 0) + 1
             return
+        self._stop_if_strict()
         for other in rest:
             if other.case.name == unit.case.name and other.role == unit.role:
                 other.estimate_s = end.duration_ns / 1e9
@@ -215,8 +224,11 @@ class Orchestrator:
         logs = self.bundle.path / "logs"
         logs.mkdir(exist_ok=True)
         log = logs / f"{unit.case.name.replace('/', '_')}-{unit.role}{unit.process}.log"
-        own = self.machine.worker_environment(unit.role)
-        command = [*self.machine.launch.prefix, sys.executable, "-m", "suite.worker"]
+        launch = self.machine.launch_of(self.run, unit.process)
+        own = self.machine.worker_environment(launch, unit.role)
+        command = launch.command([sys.executable, "-m", "suite.worker"])
+        # Later incarnations append: each reads only what it wrote itself.
+        offset = log.stat().st_size if log.exists() else 0
 
         def started(pid: int) -> None:
             self.bundle.event(
@@ -238,7 +250,8 @@ class Orchestrator:
             self.display.tick()
 
         def encode(descriptor: int) -> bytes:
-            return msgspec.json.encode(msgspec.structs.replace(assignment, progress_descriptor=descriptor))
+            filled = msgspec.structs.replace(assignment, progress_descriptor=descriptor, log_offset=offset)
+            return msgspec.json.encode(filled)
 
         limits = Limits(
             self.run.procedure.process_timeout_s, self.run.procedure.memory_ceiling_bytes or memory_ceiling()
@@ -273,13 +286,33 @@ class Orchestrator:
         stretches = [*self.run.stretches[:-1], msgspec.structs.replace(self.run.stretches[-1], ended_at=now())]
         self.run = msgspec.structs.replace(self.run, status=status, stretches=stretches)
         self.bundle.document(RUN, self.run)
-        loaded = reader.load(self.bundle.path)
-        effective = next((e for e in loaded.events if isinstance(e, schema.Effective)), None)
-        self.bundle.document(FINGERPRINT, self.machine.fingerprint(effective))
+        self.bundle.document(FINGERPRINT, self._fingerprint(reader.load(self.bundle.path)))
         reasons = rules.complaints(reader.load(self.bundle.path))
         self.run = msgspec.structs.replace(self.run, publishable=not reasons, reasons=reasons)
         self.bundle.document(RUN, self.run)
         manifest.write(self.bundle.path)
+
+    def _fingerprint(self, loaded: reader.Loaded) -> schema.Fingerprint:
+        effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
+        during = telemetry.findings(loaded.telemetry, loaded.events)
+        return self.machine.fingerprint(self.run, effectives, during)
+
+    def _stop_if_strict(self) -> None:
+        """A strict run goes no further than the first process in which a setting is not in force.
+
+        Raises:
+            UserError: naming the difference; the bundle is closed as incomplete.
+        """
+        if not self.run.launch.strict or self.run.ablation:
+            return
+        loaded = reader.load(self.bundle.path)
+        effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
+        try:
+            refuse_if_strict(self.run.launch, self.machine.fingerprint(self.run, effectives).findings)
+        except UserError as error:
+            self.bundle.event(schema.Noted(at=now(), message=str(error)))
+            self._close("incomplete")
+            raise
 
 
 def memory_ceiling() -> int:

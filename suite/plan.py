@@ -7,7 +7,8 @@ import re
 import secrets
 import shlex
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,12 +22,21 @@ from suite.cases.contract import Context
 from suite.clocktime import now
 from suite.errors import UserError
 from suite.fingerprint.files import without_home
+from suite.launch.profiles import PROFILES
 from suite.nearest import nearest
 from suite.presets import PRESETS
 
 DEFAULT_ARMS = ("inductor", "inductor-freezing")
 SEED = 20240229
 """Seed of every run's inputs, so that two machines are given the same numbers."""
+
+
+@dataclass(frozen=True)
+class AblationRequest:
+    """What an ablation varies: `rounds` is how often each level is started (None: the preset's number)."""
+
+    design: str = "steps"
+    rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,8 @@ class Request:
     profile: bool = True
     model_dir: str | None = None
     model_revision: str | None = None
+    launch: schema.LaunchRequest = field(default_factory=schema.LaunchRequest)
+    ablation: AblationRequest | None = None
 
 
 def words(text: str) -> list[str]:
@@ -51,8 +63,9 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
     """The plan of a new run.
 
     Raises:
-        UserError: for an unknown preset, case or arm (naming the nearest), or weights that are not there.
+        UserError: for an unknown preset, case, arm or launch profile (naming the nearest), or weights that are not there.
     """
+    check_launch(request.launch)
     if request.preset not in PRESETS:
         raise UserError(
             f"unknown preset '{request.preset}'{nearest(request.preset, PRESETS)}; the presets are {', '.join(PRESETS)}."
@@ -77,7 +90,23 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         engine=engine,
         source=source(),
         profile=request.profile,
+        launch=request.launch,
     )
+
+
+def check_launch(request: schema.LaunchRequest) -> None:
+    """Refuse what no machine could be asked for; what this one cannot give is refused when it has been looked at.
+
+    Raises:
+        UserError: an unknown launch profile, or a number of threads below one.
+    """
+    if request.settings not in PROFILES:
+        known = ", ".join(PROFILES)
+        raise UserError(
+            f"unknown settings '{request.settings}'{nearest(request.settings, PROFILES)}; they are {known}."
+        )
+    if request.threads is not None and request.threads < 1:
+        raise UserError(f"threads must be at least one, not {request.threads}.")
 
 
 def plan_cases(request: Request) -> list[schema.Case]:
@@ -129,7 +158,7 @@ def arms_of(run: schema.Run, case: schema.Case) -> list[schema.Arm]:
 
 def command(request: Request) -> str:
     """The line that asks for the same run again."""
-    options = {
+    variables = {
         "PRESET": request.preset,
         "CASES": " ".join(words(request.cases)),
         "ARMS": ",".join(words(request.arms)),
@@ -137,8 +166,26 @@ def command(request: Request) -> str:
         "PROFILE": "" if request.profile else "no",
         "MODEL_DIR": "<your model directory>" if request.model_dir else "",
         "MODEL_REVISION": request.model_revision or "",
+        **launch_variables(request.launch),
     }
-    return " ".join(["make bench-cpu", *(f"{name}={shlex.quote(value)}" for name, value in options.items() if value)])
+    return command_line("bench-cpu", variables)
+
+
+def command_line(target: str, variables: Mapping[str, str]) -> str:
+    """A call of make with the variables that are not empty."""
+    return " ".join([f"make {target}", *(f"{name}={shlex.quote(value)}" for name, value in variables.items() if value)])
+
+
+def launch_variables(launch: schema.LaunchRequest) -> dict[str, str]:
+    """The launch request as variables of the Makefile; empty where it is the default."""
+    return {
+        "SETTINGS": launch.settings if launch.settings != schema.LaunchRequest().settings else "",
+        "CORES": launch.cores,
+        "NODES": launch.nodes,
+        "SMT": "yes" if launch.smt else "",
+        "THREADS": str(launch.threads or ""),
+        "STRICT": "yes" if launch.strict else "",
+    }
 
 
 def source() -> schema.Source:

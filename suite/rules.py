@@ -27,8 +27,17 @@ def enough_processes(bundle: Loaded) -> Iterator[str]:
             if isinstance(event, schema.ProcessEnded)
             and (event.case, event.role, event.outcome) == (case.name, "measure", "ok")
         }
-        if len(ended) < MINIMUM_PROCESSES:
+        if bundle.run.ablation:
+            yield from _enough_rounds(case.name, bundle.run.ablation, ended)
+        elif len(ended) < MINIMUM_PROCESSES:
             yield f"{case.name}: {len(ended)} processes ended well, {MINIMUM_PROCESSES} are needed"
+
+
+def _enough_rounds(case: str, ablation: schema.Ablation, ended: set[int]) -> Iterator[str]:
+    for number, level in enumerate(ablation.levels):
+        rounds = sum(ablation.order[process] == number for process in ended)
+        if rounds < MINIMUM_PROCESSES:
+            yield f"{case}: {rounds} processes with {level.label} ended well, {MINIMUM_PROCESSES} are needed"
 
 
 def everything_ran(bundle: Loaded) -> Iterator[str]:
@@ -52,21 +61,30 @@ def accuracy_passed(bundle: Loaded) -> Iterator[str]:
             yield f"{case}: the accuracy of {label} was not checked"
 
 
-def settings_in_force(bundle: Loaded) -> Iterator[str]:
-    """What was requested is in force."""
-    for setting in bundle.fingerprint.settings if bundle.fingerprint else []:
-        if setting.status == "not in force":
-            yield f"the setting {setting.name} was requested and is not in force"
+def nothing_wrong(bundle: Loaded) -> Iterator[str]:
+    """What was requested is in force, and nothing else was found that makes the run another than it says it is."""
+    for finding in bundle.fingerprint.findings if bundle.fingerprint else []:
+        if finding.severity == "wrong":
+            yield f"{finding.claim.rstrip('.')} ({finding.rule})"
 
 
 def one_setting(bundle: Loaded) -> Iterator[str]:
-    """Every measuring process of a case had the same threads, placement, libraries and modes in force (cases map what they need)."""
+    """Every measuring process of a case (of an ablation: of a level) had the same threads, placement, libraries and modes in force.
+
+    Cases may differ: they map what they need.
+    """
+    ablation = bundle.run.ablation
+    seen: dict[str, list[schema.Effective]] = {}
     for case in bundle.run.cases:
-        seen = [event for event in bundle.events if isinstance(event, schema.Effective) and event.case == case.name]
+        for event in bundle.events:
+            if isinstance(event, schema.Effective) and event.case == case.name:
+                level = f" with {ablation.levels[ablation.order[event.process]].label}" if ablation else ""
+                seen.setdefault(f"{case.name}{level}", []).append(event)
+    for where, events in seen.items():
         for name in ("affinity", "memory_nodes", "threads", "environment", "mapped_libraries", "torch"):
-            values = [_comparable(getattr(event, name)) for event in seen]
+            values = [_comparable(getattr(event, name)) for event in events]
             if any(value != values[0] for value in values):
-                yield f"{case.name}: {name.replace('_', ' ')} differ between its processes"
+                yield f"{where}: {name.replace('_', ' ')} differ between its processes"
 
 
 def _comparable(value: object) -> object:
@@ -106,7 +124,7 @@ RULES: tuple[Rule, ...] = (
     enough_processes,
     everything_ran,
     accuracy_passed,
-    settings_in_force,
+    nothing_wrong,
     one_setting,
     in_container,
     known_source,

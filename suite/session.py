@@ -10,15 +10,16 @@ from pathlib import Path
 
 import msgspec
 
+from suite.ablate import plan_ablation
 from suite.bundle import reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle, unwritable
 from suite.clocktime import now
-from suite.display import Display, counted, duration
+from suite.display import Display, counted
 from suite.errors import UserError
 from suite.launch import engine as engines
 from suite.machine import Machine, prepare
 from suite.orchestrate import Orchestrator, sigterm_as_interrupt
-from suite.plan import Request, plan, source
+from suite.plan import Request, launch_variables, plan, source
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         screen.say(
             f"note: a continued run keeps its own plan; {', '.join(ignored)} {'is' if len(ignored) == 1 else 'are'} ignored"
         )
-    planned = _continued(continued) if continued else plan(request, engines.native("not chosen yet"), options.argv)
+    planned = _continued(continued) if continued else _planned(request, options.argv)
     choice = engines.choose(_engine_wanted(planned, options) if continued else options.engine, announce=screen.say)
     if choice.starts_container:
         return _in_container(choice.engine, request, options, screen)
@@ -66,6 +67,11 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
     if options.engine != "auto":
         planned = msgspec.structs.replace(planned, command=f"{planned.command} ENGINE={options.engine}")
     return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
+
+
+def _planned(request: Request, argv: list[str]) -> schema.Run:
+    engine = engines.native("not chosen yet")
+    return plan_ablation(request, request.ablation, engine, argv) if request.ablation else plan(request, engine, argv)
 
 
 def _engine_wanted(planned: schema.Run, options: Options) -> str:
@@ -91,10 +97,17 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         "--arms": request.arms,
         "--processes": str(request.processes or ""),
         "--resume": Path(options.resume).name,
+        "--settings": "" if request.ablation else request.launch.settings,
+        "--cores": request.launch.cores,
+        "--nodes": request.launch.nodes,
+        "--threads": str(request.launch.threads or ""),
+        "--design": request.ablation.design if request.ablation else "",
+        "--rounds": str(request.ablation.rounds or "") if request.ablation else "",
     }
-    arguments = ["bench", *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]
-    if not request.profile:
-        arguments.append("--no-profile")
+    verb = "ablate" if request.ablation else "bench"
+    arguments = [verb, *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]
+    flags = {"--no-profile": not request.profile, "--smt": request.launch.smt, "--strict": request.launch.strict}
+    arguments += [flag for flag, given in flags.items() if given]
     try:
         options.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -135,6 +148,7 @@ def _ignored(request: Request) -> list[str]:
         "PROFILE": not request.profile,
         "MODEL_DIR": request.model_dir is not None,
         "MODEL_REVISION": request.model_revision is not None,
+        **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }
     return [name for name, was_given in given.items() if was_given]
 
@@ -177,12 +191,12 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
         try:
             screen.say("looking at the machine ...")
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
-            machine = prepare(planned.run_id)
+            machine = prepare(planned)
             if resumed:
                 _same_machine(path, machine)
             bundle.document(RUN, planned)
             if not resumed:
-                bundle.document(FINGERPRINT, machine.fingerprint(None))
+                bundle.document(FINGERPRINT, machine.fingerprint(planned, []))
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
             bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
             _announce(planned, machine, path, screen)
@@ -217,27 +231,12 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
     screen.say(f"preset {planned.preset}: {cases}, {processes} each, {where}; into {path}")
     if not planned.engine.containerised:
         screen.say(f"not containerised: {planned.engine.reason}")
+    if planned.ablation:
+        levels = ", ".join(level.label for level in planned.ablation.levels)
+        screen.say(f"levels of settings, in mirrored order: {levels}")
     for note in machine.launch.notes:
         screen.say(f"note: {note}")
+    for finding in machine.findings:
+        screen.say(f"{finding.severity}: {finding.claim} {finding.evidence[0]} ({finding.rule})")
     for name, reason in machine.not_run.items():
         screen.say(f"{name} is not run: {reason}")
-
-
-def doctor(engine: str) -> None:
-    """Print what this machine offers a run."""
-    choice = engines.choose(engine, may_build=False).engine
-    machine = prepare("doctor")
-    facts = machine.facts
-    model, torch = facts.get("cpu", {}).get("model"), facts.get("torch", {}).get("version")
-    print(f"processor   {model.value if model else 'unknown'}")
-    print(f"torch       {torch.value if torch else 'unknown'}")
-    print(f"engine      {choice.name}: {choice.reason}")
-    print(f"placement   {' '.join(machine.launch.prefix) or 'none'}")
-    for requested in machine.launch.requested:
-        print(f"setting     {requested.name}={requested.value} ({requested.origin})")
-    compiler = next(iter(machine.not_run.values()), "")
-    print(
-        f"compiled    {'no: ' + compiler if compiler else f'yes, a trivial kernel took {duration(machine.toolchain_ns / 1e9)}'}"
-    )
-    for note in machine.launch.notes:
-        print(f"note        {note}")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from suite.bundle.schema import LaunchRequest
 from suite.errors import UserError
 from suite.launch.engine import native
 from suite.plan import Request, arms_of, command, plan, plan_arms, plan_cases
@@ -75,3 +76,25 @@ def test_the_reproducing_command_repeats_the_users_choice() -> None:
 def test_run_ids_sort_by_time_and_name_the_preset() -> None:
     first, second = make(), make()
     assert first.run_id != second.run_id and "-quick-" in first.run_id
+
+
+def test_what_was_asked_of_the_launch_is_kept_and_asked_for_again() -> None:
+    launch = LaunchRequest(settings="tutorial", cores="0-1", nodes="0", smt=True, threads=2, strict=True)
+    request = Request("quick", launch=launch)
+    assert plan(request, native("a test"), []).launch == launch
+    assert (
+        command(request)
+        == "make bench-cpu PRESET=quick SETTINGS=tutorial CORES=0-1 NODES=0 SMT=yes THREADS=2 STRICT=yes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("launch", "sentence"),
+    [
+        (LaunchRequest(settings="tund"), "unknown settings 'tund', did you mean 'tuned'"),  # type: ignore[arg-type]
+        (LaunchRequest(threads=0), "threads must be at least one, not 0"),
+    ],
+)
+def test_a_launch_that_no_machine_could_give_is_refused(launch: LaunchRequest, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        plan(Request("quick", launch=launch), native("a test"), [])

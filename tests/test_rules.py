@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from suite import rules
@@ -92,6 +93,36 @@ def test_an_arm_that_did_not_run_is_named_once(tmp_path: Path) -> None:
 
     found = rules.complaints(bundle(tmp_path, not_run(0), not_run(1), engine=ENGINE))
     assert found == [f"{CASES[0]}: the arm inductor did not run (no C++ compiler)"]
+
+
+def found(severity: schema.Severity) -> schema.Fingerprint:
+    finding = schema.Finding(
+        rule="launch.x", severity=severity, claim="MALLOC_CONF is not in force.", evidence=["seen"]
+    )
+    return schema.Fingerprint(schema_version=schema.SCHEMA_VERSION, facts={}, findings=[finding])
+
+
+def test_a_finding_that_something_is_wrong_is_complained_about_and_a_doubt_is_not(tmp_path: Path) -> None:
+    loaded = bundle(tmp_path, engine=ENGINE)
+    wrong = msgspec.structs.replace(loaded, fingerprint=found("wrong"))
+    assert rules.complaints(wrong) == ["MALLOC_CONF is not in force (launch.x)"]
+    assert rules.complaints(msgspec.structs.replace(loaded, fingerprint=found("doubtful"))) == []
+
+
+def test_an_ablation_needs_three_rounds_of_every_level_and_its_levels_may_differ(tmp_path: Path) -> None:
+    levels = [schema.Level(label=name, knobs=[], description="") for name in ("none", "all")]
+    # Three processes ended well in each case: two of "none", one of "all".
+    plan = schema.Ablation(design="steps", levels=levels, order=[0, 1, 0])
+    events = [effective(CASES[0], 0), effective(CASES[0], 1, affinity=[0]), effective(CASES[0], 2, affinity=[0])]
+    complaints = rules.complaints(bundle(tmp_path, *events, engine=ENGINE, ablation=plan))
+    assert complaints == [
+        *(
+            f"{case}: {rounds} processes with {label} ended well, 3 are needed"
+            for case in CASES
+            for label, rounds in (("none", 2), ("all", 1))
+        ),
+        f"{CASES[0]} with none: affinity differ between its processes",
+    ]
 
 
 def test_every_rule_has_a_docstring() -> None:

@@ -29,7 +29,7 @@ SHADE = "#fbe3d3"
 POINTS = 200
 """Iterations drawn per arm at most, taken evenly over the run: enough for the shape, small enough for a page."""
 
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "speedproof",
     "font.family": ["DejaVu Sans", "sans-serif"],
@@ -51,7 +51,8 @@ def colour(position: int) -> str:
     return ARM_COLOURS[position % len(ARM_COLOURS)]
 
 
-def _svg(figure: Figure, title: str) -> str:
+def svg(figure: Figure, title: str) -> str:
+    """A figure as SVG text without dates and without a fixed size."""
     stream = io.StringIO()
     figure.savefig(
         stream,
@@ -71,7 +72,7 @@ def _svg(figure: Figure, title: str) -> str:
 def ratios(results: Results) -> str:
     """Every comparison as a dot with its interval on a log axis, its processes as small dots, the noise floor as a band."""
     rows = results.comparisons
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.4, 0.9 + 0.42 * max(1, len(rows))))
         axes = figure.subplots()
         values = [1.0]
@@ -99,7 +100,7 @@ def ratios(results: Results) -> str:
         axes.set_xlabel(
             "times as fast as eager (log scale); band: noise floor; bar: 95 % interval; small dots: processes"
         )
-        return _svg(figure, "Speedup of every arm over eager")
+        return svg(figure, "Speedup of every arm over eager")
 
 
 def _draw_ratio(axes: Any, position: int, arm: ArmResult) -> list[float]:
@@ -145,7 +146,7 @@ def nice_ratios(low: float, high: float) -> list[float]:
 def distribution(case: CaseResult, found: Sequence[Regime] = ()) -> str:
     """Left: single iterations of every arm; right: block times over the run, joined within each process, other regimes shaded."""
     arms = [(number, arm) for number, arm in enumerate(case.arms) if arm.blocks]
-    with matplotlib.rc_context({**_STYLE, "font.size": 7.5}):
+    with matplotlib.rc_context({**STYLE, "font.size": 7.5}):
         figure = Figure(figsize=(7.4, 0.95 + 0.36 * max(2, len(arms))))
         left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
         scale, unit = numbers.time_unit(case.baseline.typical_ns or 1.0)
@@ -182,7 +183,7 @@ def distribution(case: CaseResult, found: Sequence[Regime] = ()) -> str:
             axes.set_axisbelow(True)
             axes.tick_params(length=0)
         figure.tight_layout(w_pad=2)
-        return _svg(figure, f"Times of {case.case.name}")
+        return svg(figure, f"Times of {case.case.name}")
 
 
 def _draw_blocks(axes: Any, arm: ArmResult, number: int, scale: float, start: int, span: float) -> None:
@@ -198,7 +199,7 @@ def states(bundle: Loaded, found: Sequence[Regime]) -> str:
     readings = sorted(bundle.states, key=lambda state: state.at_ns)
     start = readings[0].at_ns
     minutes = [(reading.at_ns - start) / 60e9 for reading in readings]
-    with matplotlib.rc_context({**_STYLE, "font.size": 7.5}):
+    with matplotlib.rc_context({**STYLE, "font.size": 7.5}):
         figure = Figure(figsize=(7.4, 1.9))
         panels = zip(figure.subplots(1, 2), REFERENCES, ("GB/s", "GFLOP/s"), strict=True)
         for axes, reference, unit in panels:
@@ -216,7 +217,7 @@ def states(bundle: Loaded, found: Sequence[Regime]) -> str:
             axes.set_axisbelow(True)
             axes.tick_params(length=0)
         figure.tight_layout(w_pad=2)
-        return _svg(figure, "The machine during the run")
+        return svg(figure, "The machine during the run")
 
 
 def thinned(samples: Sequence[float], most: int) -> list[float]:

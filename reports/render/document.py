@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 import jinja2
 from markupsafe import Markup
 
-from reports.render import charts, numbers, tables, view
+from reports.ablation import ablated
+from reports.render import ablation, charts, numbers, tables, view, waterfall
 from reports.results import results
-from reports.state import regimes
+from reports.state import Regime, regimes
 from suite.bundle import manifest, reader
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
@@ -32,25 +33,18 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.globals.update(numbers=numbers, tables=tables, view=view)
+    env.globals.update(ablation=ablation, numbers=numbers, tables=tables, view=view)
     return env
 
 
 def context(bundle: Loaded) -> dict[str, Any]:
     """Everything that the templates name."""
     found, changed = results(bundle), regimes(bundle)
-    checked, integrity = view.integrity(manifest.check(bundle.path, ignore=(HTML, PDF)))
     return {
-        "bundle": bundle,
-        "run": bundle.run,
+        **_common(bundle, changed),
         "results": found,
-        "machine": view.machine_line(bundle),
         "sentence": view.verdict_sentence(found),
         "rows": tables.result_rows(found),
-        "intact": checked,
-        "integrity": integrity,
-        "regimes": changed,
-        "state_chart": Markup(charts.states(bundle, changed)) if bundle.states else "",
         "overview": Markup(charts.ratios(found)) if found.comparisons else "",
         # Charts are our own SVG; every text in them was escaped by matplotlib.
         "distributions": {
@@ -64,12 +58,42 @@ def context(bundle: Loaded) -> dict[str, Any]:
             ]
             for case in found.cases
         },
+    }
+
+
+def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
+    """What every kind of report names."""
+    checked, integrity = view.integrity(manifest.check(bundle.path, ignore=(HTML, PDF)))
+    return {
+        "bundle": bundle,
+        "run": bundle.run,
+        "machine": view.machine_line(bundle),
+        "intact": checked,
+        "integrity": integrity,
+        "regimes": changed,
+        "state_chart": Markup(charts.states(bundle, changed)) if bundle.states else "",
         "style": Markup((TEMPLATES / "style.css").read_text()),
+    }
+
+
+def ablation_context(bundle: Loaded) -> dict[str, Any]:
+    """Everything that the templates of an ablation name."""
+    found, changed = ablated(bundle), regimes(bundle)
+    return {
+        **_common(bundle, changed),
+        "ablated": found,
+        "waterfalls": {
+            case.case.name: Markup(waterfall.waterfall(case, found.design))
+            for case in found.cases
+            if case.levels[0].times_ns
+        },
     }
 
 
 def render_html(bundle: Loaded) -> str:
     """The report as one self-contained HTML document."""
+    if bundle.run.ablation:
+        return environment().get_template("ablation.html").render(ablation_context(bundle))
     return environment().get_template("report.html").render(context(bundle))
 
 

@@ -31,6 +31,8 @@ def fact(bundle: Loaded, subject: str, name: str) -> Any:
 def machine_line(bundle: Loaded) -> str:
     """The machine in one line: processor, cores in use, memory, torch."""
     threads = next((e.threads.get("torch_intra_op") for e in bundle.events if isinstance(e, schema.Effective)), None)
+    if bundle.run.ablation:
+        threads = None  # levels may differ in it
     memory = fact(bundle, "memory", "total_bytes")
     parts = [
         str(fact(bundle, "cpu", "model") or "processor unknown"),
@@ -90,6 +92,15 @@ def integrity(check: Check) -> tuple[bool, str]:
     if problems:
         return False, f"The bundle's files are not as they were measured: {'; '.join(problems)}."
     return True, f"All {len(check.matching)} files of the bundle match their checksums (SHA256SUMS)."
+
+
+SEVERITIES = ("wrong", "doubtful", "note")
+
+
+def findings(bundle: Loaded) -> list[schema.Finding]:
+    """What was found about the launch and the machine, the worst first."""
+    found = bundle.fingerprint.findings if bundle.fingerprint else []
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def stretches(bundle: Loaded) -> str:

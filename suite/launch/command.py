@@ -21,7 +21,6 @@ from suite.launch import placement as placements
 from suite.launch.libraries import Libraries, Library
 from suite.launch.profiles import MALLOC_CONF, PROFILES, Knob, Profile
 from suite.launch.topology import Placement, Topology
-from suite.nearest import nearest
 
 Origin = Literal["suite", "user"]
 # Runs a command to its end and returns (exit code, standard error).
@@ -92,14 +91,9 @@ def plan(
     `knobs` replaces those of the request's profile. `which` and `probe` are replaced in tests.
 
     Raises:
-        UserError: an unknown profile, cores and nodes that cannot be used here, or threads that contradict the environment.
+        UserError: cores and nodes that cannot be used here, or threads that contradict the environment.
     """
     request = request or LaunchRequest()
-    if request.settings not in PROFILES:
-        known = ", ".join(PROFILES)
-        raise UserError(
-            f"unknown settings '{request.settings}'{nearest(request.settings, PROFILES)}; they are {known}."
-        )
     draft = _Draft(topology, libraries, environ, request, PROFILES[request.settings], which, probe)
     return draft.launch(draft.profile.knobs if knobs is None else knobs)
 

@@ -1,0 +1,191 @@
+"""An ablation's sentences and tables. No HTML here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reports.ablation import SPEEDUP, Ablated, CaseAblation, Effect, LevelResult, Quantity
+from reports.render import numbers
+from reports.render.view import arm_in_words
+from suite.bundle import schema
+from suite.statistics.ratio import Ratio
+
+SPEEDUP_WORDS = {"faster": "larger", "slower": "smaller", "equivalent": "the same", "inconclusive": "inconclusive"}
+"""Of a speedup, verdicts say larger and smaller: it is no time."""
+
+
+def word(effect: Effect) -> str:
+    """The verdict on an effect, in the words of its quantity; "no verdict" without one."""
+    if effect.verdict is None or effect.verdict.word is None:
+        return "no verdict"
+    return SPEEDUP_WORDS[effect.verdict.word] if effect.quantity == SPEEDUP else effect.verdict.word
+
+
+def headline(found: Ablated) -> str:
+    """The ablation in a sentence: what all settings together do to the plan's first case."""
+    case = found.cases[0]
+    last = case.levels[-1]
+    if not last.whole or not last.times_ns:
+        return f"{case.case.title}: the last level of settings was not measured ({last.trouble or 'the run has not come to it'})."
+    times = [_phrase(case, last, (arm.label, "time"), arm) for arm in case.arms if (arm.label, "time") in last.whole]
+    return f"{case.case.title}, all launch settings against none: {'; '.join([*times, *speedup_change(case)])}."
+
+
+def _phrase(case: CaseAblation, level: LevelResult, quantity: Quantity, arm: schema.Arm) -> str:
+    effect, who = level.whole[quantity], arm_in_words(arm)
+    if isinstance(effect.ratio, str):
+        return f"{who} was not measured ({effect.ratio})"
+    rate = numbers.ratio(effect.ratio)
+    claimed = effect.verdict.word if effect.verdict else None
+    return {
+        "faster": f"{who} is {rate} as fast",
+        "slower": f"{who} is slower, at {rate} its speed",
+        "equivalent": f"{who} is as fast as without, within {numbers.percent(case.floors[quantity].delta)}",
+        "inconclusive": f"nothing is claimed about {who}",
+        None: f"{who} ran at {rate} its speed, without a verdict",
+    }[claimed]
+
+
+def speedup_change(case: CaseAblation) -> list[str]:
+    """How every candidate's speedup over eager changes from nothing set to all settings, where that is known."""
+    first, last = case.levels[0], case.levels[-1]
+    told = []
+    for arm in case.arms:
+        before, after = first.speedups.get(arm.label), last.speedups.get(arm.label)
+        effect = last.whole.get((arm.label, SPEEDUP))
+        if not isinstance(before, Ratio) or not isinstance(after, Ratio) or effect is None:
+            continue
+        how = {"larger": "grows", "smaller": "shrinks", "the same": "stays"}.get(word(effect))
+        who = arm_in_words(arm)
+        span = f"from {numbers.ratio(before)} to {numbers.ratio(after)}"
+        told.append(
+            f"the speedup of {who} {how} {span}" if how else f"the speedup of {who} goes {span} ({word(effect)})"
+        )
+    return told
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One effect as text: the ratio, its interval, and the verdict, whose `kind` chooses the colour."""
+
+    ratio: str = numbers.NO_NUMBER
+    interval: str = ""
+    word: str = ""
+    kind: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LevelRow:
+    """One level: `times` by arm, `speedup` and its change by candidate; the effects are against nothing set, `steps` against the last."""
+
+    label: str
+    description: str
+    times: list[tuple[str, Cell]]
+    speedups: list[tuple[str, str, Cell]]
+    steps: list[Cell]
+    in_force: str
+    rounds: int
+    trouble: str
+
+
+def cell(effect: Effect | None) -> Cell:
+    """An effect as text."""
+    if effect is None:
+        return Cell()
+    if isinstance(effect.ratio, str):
+        return Cell(note=effect.ratio)
+    judged = effect.verdict
+    return Cell(
+        ratio=numbers.ratio(effect.ratio),
+        interval=numbers.interval(effect.ratio) if effect.ratio.interval else "",
+        word=word(effect) if judged else "",
+        kind=(judged.word or "none") if judged else "",
+        note=judged.advice if judged else "",
+    )
+
+
+def level_rows(case: CaseAblation) -> list[LevelRow]:
+    """The table of a case: a row a level."""
+    rows = []
+    for level in case.levels:
+        times = [
+            (numbers.time(level.times_ns.get(arm.label)), cell(level.whole.get((arm.label, "time"))))
+            for arm in case.arms
+        ]
+        speedups = [
+            (*_speedup(level.speedups.get(arm.label)), cell(level.whole.get((arm.label, SPEEDUP))))
+            for arm in case.arms
+            if arm.role == "candidate"
+        ]
+        steps = [cell(level.step.get(quantity)) for quantity in case.quantities]
+        rows.append(
+            LevelRow(
+                level.level.label,
+                level.level.description,
+                times,
+                speedups,
+                steps,
+                in_force(level),
+                level.rounds,
+                level.trouble,
+            )
+        )
+    return rows
+
+
+def _speedup(found: Ratio | str | None) -> tuple[str, str]:
+    if not isinstance(found, Ratio):
+        return numbers.NO_NUMBER, found or ""
+    return numbers.ratio(found), numbers.interval(found) if found.interval else ""
+
+
+def quantity_names(case: CaseAblation) -> list[str]:
+    """What the columns of effects are called."""
+    return [f"speedup of {label}" if kind == SPEEDUP else label for label, kind in case.quantities]
+
+
+def floors(case: CaseAblation) -> str:
+    """The noise floor of every quantity, in a sentence."""
+    each = [
+        f"{name} {numbers.percent(case.floors[quantity].delta)} ({case.floors[quantity].source})"
+        for name, quantity in zip(quantity_names(case), case.quantities, strict=True)
+    ]
+    return f"Noise floor: {'; '.join(each)}."
+
+
+def in_force(level: LevelResult) -> str:
+    """What the level's processes saw in force, in a line; says so when they differ."""
+    seen = {_summary(effective) for effective in level.effectives}
+    if not seen:
+        return "no process came far enough to say"
+    return next(iter(seen)) if len(seen) == 1 else f"the processes differ: {' | '.join(sorted(seen))}"
+
+
+def _summary(effective: schema.Effective) -> str:
+    libraries = effective.mapped_libraries
+    openmp = next(iter(libraries.get("openmp_called", []) or libraries.get("openmp", [])), "no OpenMP run-time")
+    allocator = next(iter(libraries.get("allocator_called", [])), "the C library's")
+    threads = effective.threads.get("torch_intra_op")
+    parts = [
+        f"OpenMP {openmp}",
+        f"allocator {allocator}",
+        f"{numbers.counted(threads, 'thread')}" if threads else "",
+        f"CPUs {_cpulist(effective.affinity)}",
+        f"memory {effective.runtime.get('memory.policy', 'policy unknown')}",
+        f"blocktime {effective.runtime['openmp.kmp_blocktime_ms']} ms"
+        if "openmp.kmp_blocktime_ms" in effective.runtime
+        else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _cpulist(numbers_: list[int]) -> str:
+    """CPU numbers as ranges: 0-3,8."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers_)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
