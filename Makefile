@@ -31,6 +31,7 @@ help: ## This list
 #: STRICT          "yes" refuses to run when a requested setting is not in force
 #: DESIGN          ablate: steps (the default; each adds a setting) or alone (each by itself)
 #: ROUNDS          ablate: how often each level of settings is started
+#: JSON            doctor: "yes" prints one JSON document
 #: ENGINE          auto (the default), native, docker or podman
 #: RUN             bench-cpu: the run to continue; report: the run to render (default: the latest)
 #: OUTPUT          where bundles are written (default: results)
@@ -38,21 +39,26 @@ help: ## This list
 #: MODEL_REVISION  commit of the published weights, from the local cache
 #: BUILD_FLAGS     more options for building the image, for sites behind a proxy or mirror
 
+# Where and on what to run, for the commands that measure.
+where = if [ -n "$$CORES" ]; then set -- "$$@" --cores "$$CORES"; fi; \
+	if [ -n "$$NODES" ]; then set -- "$$@" --nodes "$$NODES"; fi; \
+	case $$SMT in yes | YES | 1 | true) set -- "$$@" --smt ;; esac; \
+	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi
+
+resume = if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi
+
 setup: ## Prepare .venv and the system's packages (the other targets do it when needed)
 	@docker/setup
 
 setup-dev:
 	@docker/setup --dev
 
-doctor: setup ## What this machine offers, what it lacks and what that means for a measurement
-	@exec $(PYTHON_ENV) -m suite doctor
-
-# Where and on what to run, for the commands that measure.
-where = if [ -n "$$CORES" ]; then set -- "$$@" --cores "$$CORES"; fi; \
-	if [ -n "$$NODES" ]; then set -- "$$@" --nodes "$$NODES"; fi; \
-	case $$SMT in yes | YES | 1 | true) set -- "$$@" --smt ;; esac; \
-	if [ -n "$$ENGINE" ]; then set -- "$$@" --engine "$$ENGINE"; fi; \
-	if [ -n "$$RUN" ]; then set -- "$$@" --resume "$$RUN"; fi
+doctor: setup ## What this machine can and cannot prove, and what to do about it (three seconds)
+	@set -- --output "$$OUTPUT"; \
+	if [ -n "$$SETTINGS" ]; then set -- "$$@" --settings "$$SETTINGS"; fi; \
+	if [ -n "$$THREADS" ]; then set -- "$$@" --threads "$$THREADS"; fi; \
+	case $$JSON in yes | YES | 1 | true) set -- "$$@" --json ;; esac; \
+	$(where); exec $(PYTHON_ENV) -m suite doctor "$$@"
 
 bench-cpu: setup ## Measure, profile and report: writes a bundle with report.html and report.pdf
 	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
@@ -63,7 +69,7 @@ bench-cpu: setup ## Measure, profile and report: writes a bundle with report.htm
 	if [ -n "$$SETTINGS" ]; then set -- "$$@" --settings "$$SETTINGS"; fi; \
 	if [ -n "$$THREADS" ]; then set -- "$$@" --threads "$$THREADS"; fi; \
 	case $$STRICT in yes | YES | 1 | true) set -- "$$@" --strict ;; esac; \
-	$(where); exec $(PYTHON_ENV) -m suite run "$$@"
+	$(where); $(resume); exec $(PYTHON_ENV) -m suite run "$$@"
 
 ablate: setup ## Measure what each launch setting buys on this machine (about half an hour)
 	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
@@ -71,7 +77,7 @@ ablate: setup ## Measure what each launch setting buys on this machine (about ha
 	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
 	if [ -n "$$DESIGN" ]; then set -- "$$@" --design "$$DESIGN"; fi; \
 	if [ -n "$$ROUNDS" ]; then set -- "$$@" --rounds "$$ROUNDS"; fi; \
-	$(where); exec $(PYTHON_ENV) -m suite ablate "$$@"
+	$(where); $(resume); exec $(PYTHON_ENV) -m suite ablate "$$@"
 
 smoke: export PRESET = smoke
 smoke: export ENGINE ?= native

@@ -34,7 +34,6 @@ from suite.plan import arms_of
 from suite.protocol import Assignment, Role
 from suite.supervise import Ended, Limits, Supervisor
 
-TELEMETRY_INTERVAL_S = 5.0
 FAILURES_PER_CASE = 2
 """After two failed processes of a case, the rest of its processes are left out: they would fail the same way."""
 
@@ -69,7 +68,8 @@ class Orchestrator:
         self.display = display
         self._failures: dict[str, int] = {}
         self._later: list[Unit] = []
-        self._last_telemetry = 0.0
+        self._allowed = os.sched_getaffinity(0)
+        self._sampler = telemetry.Sampler(machine.launch.cpus or self._allowed, self._allowed)
 
     def lead(self) -> schema.Run:
         """Run every unit that is not done yet; returns run.json's final state.
@@ -198,6 +198,7 @@ class Orchestrator:
             self._record_end(unit, assignment.incarnation - 1, end)
             return
         self.display.started(unit)
+        self._sampler.aim(self.machine.launch_of(self.run, unit.process).cpus or self._allowed)
         self._take_telemetry("before", unit, assignment.incarnation)
         began = time.monotonic_ns()
         try:
@@ -207,6 +208,8 @@ class Orchestrator:
             end = Ended("interrupted", "stopped by the user", None, None, spent, None)
             self._record_end(unit, assignment.incarnation, end)
             raise
+        finally:
+            self._sampler.leave()
         self._take_telemetry("after", unit, assignment.incarnation)
         self._record_end(unit, assignment.incarnation, end)
         self.display.ended(unit, end)
@@ -231,6 +234,7 @@ class Orchestrator:
         offset = log.stat().st_size if log.exists() else 0
 
         def started(pid: int) -> None:
+            self._sampler.follow(pid)
             self.bundle.event(
                 schema.ProcessStarted(
                     at=now(),
@@ -244,9 +248,9 @@ class Orchestrator:
                 )
             )
 
-        def tick(resident: int | None) -> None:
-            if time.monotonic() - self._last_telemetry >= TELEMETRY_INTERVAL_S:
-                self._take_telemetry("during", unit, assignment.incarnation, resident)
+        def tick(_resident: int | None) -> None:
+            if self._sampler.due():
+                self._take_telemetry("during", unit, assignment.incarnation)
             self.display.tick()
 
         def encode(descriptor: int) -> bytes:
@@ -259,9 +263,9 @@ class Orchestrator:
         supervisor = Supervisor(command, {**os.environ, **own}, log, limits, self.display.progress, tick)
         return supervisor.run(encode, started)
 
-    def _take_telemetry(self, moment: str, unit: Unit, incarnation: int, resident: int | None = None) -> None:
-        self._last_telemetry = time.monotonic()
-        self.bundle.telemetry(telemetry.read(moment, unit.case.name, unit.role, unit.process, incarnation, resident))  # type: ignore[arg-type]
+    def _take_telemetry(self, moment: telemetry.Moment, unit: Unit, incarnation: int) -> None:
+        subject = telemetry.Subject(unit.case.name, unit.role, unit.process, incarnation)
+        self._sampler.take(self.bundle.telemetry, moment, subject)
 
     def _record_end(self, unit: Unit, incarnation: int, end: Ended) -> None:
         self.bundle.event(

@@ -17,7 +17,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     `done` holds the numbers of blocks that earlier incarnations finished, `plan` the schedule they fixed; `check_accuracy` asks for
     accuracy.json; `pairs` is what a pilot found worth measuring (None: as many as the budget of a process allows);
-    `not_run` maps an arm's name to the reason why it must not be tried.
+    `not_run` maps an arm's name to the reason why it must not be tried. `log_offset` is the size in bytes that the worker's log had
+    before this incarnation was started: what stands behind it is this incarnation's own.
     """
 
     bundle: str
@@ -35,6 +36,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     pairs: int | None = None
     done: list[int] = []
     not_run: dict[str, str] = {}
+    log_offset: int = 0
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

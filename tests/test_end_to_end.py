@@ -224,3 +224,64 @@ def measured(bundle: Path) -> Counter[tuple[int, int]]:
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     rows = [json.loads(line) for line in lines]
     return Counter((row["process"], row["block"]) for row in rows if row["phase"] == "measure")
+
+
+# --- requested against effective -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environment", "rule", "proof"),
+    [
+        ({"LD_PRELOAD": "/nowhere/libjemalloc.so.2"}, "launch.preload-ignored", "cannot be preloaded"),
+        ({"MALLOC_CONF": "dirty_decay_msx:-1"}, "launch.malloc-conf-invalid", "dirty_decay_msx"),
+        ({"LD_PRELOAD": "", "KMP_BLOCKTIME": "1"}, "launch.kmp-without-libiomp5", "KMP_BLOCKTIME"),
+    ],
+)
+def test_strict_refuses_what_is_not_in_force_and_leaves_no_bundle(
+    tmp_path: Path, environment: dict[str, str], rule: str, proof: str
+) -> None:
+    done = suite(*run_arguments(tmp_path, "--strict"), environment=environment)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert rule in done.stderr
+    assert proof in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_strict_the_run_goes_on_and_is_not_publishable(tmp_path: Path) -> None:
+    done = suite(*run_arguments(tmp_path), environment={"MALLOC_CONF": "dirty_decay_msx:-1"})
+    assert done.returncode == 0, done.stderr
+    (bundle,) = reader.runs(tmp_path)
+    run = reader.read_run(bundle)
+    assert any("launch.malloc-conf-invalid" in reason for reason in run.reasons)
+    assert "launch.malloc-conf-invalid" in (bundle / "report.html").read_text()
+
+
+def test_an_ablation_starts_every_level_with_its_own_settings_and_proves_it(tmp_path: Path) -> None:
+    options = ["--preset", "smoke", "--arms", "eager", "--engine", "native", "--cases", CASE, "--output", str(tmp_path)]
+    done = suite("ablate", *options)
+    assert done.returncode == 0, done.stderr
+    (bundle,) = reader.runs(tmp_path)
+    loaded = reader.load(bundle)
+    assert loaded.run.ablation is not None
+    levels = [level.label for level in loaded.run.ablation.levels]
+    seen = {
+        levels[loaded.run.ablation.order[event.process]]: event
+        for event in loaded.events
+        if isinstance(event, schema.Effective)
+    }
+    assert seen.keys() == set(levels)
+
+    def called(level: str, kind: str) -> str:
+        return next(iter(seen[level].mapped_libraries.get(f"{kind}_called", [])), "")
+
+    assert called("none", "openmp").startswith("libgomp")
+    assert not called("none", "allocator").startswith("libjemalloc")
+    assert called("+libiomp5", "openmp") == "libiomp5.so"
+    assert not called("+libiomp5", "allocator").startswith("libjemalloc")
+    assert called("+jemalloc", "allocator").startswith("libjemalloc")
+    assert seen["+jemalloc"].runtime["openmp.kmp_blocktime_ms"] != "1"
+    assert seen["+KMP"].runtime["openmp.kmp_blocktime_ms"] == "1"
+    assert "OMP_NUM_THREADS" not in seen["+numactl"].environment
+    assert "OMP_NUM_THREADS" in seen["all"].environment
+    assert "What each step adds" in (bundle / "report.html").read_text()

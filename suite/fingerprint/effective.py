@@ -1,17 +1,22 @@
-"""What a measuring process sees in force: run inside the worker after warm-up, outside of timed code."""
+"""What a measuring process sees in force: run inside the worker after warm-up, outside of timed code.
+
+`python -m suite.fingerprint.rehearsal` reads the same without torch, before anything is measured.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import resource
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from suite.bundle.schema import Effective
-from suite.fingerprint import runtime
-from suite.fingerprint import torch as torch_facts
-from suite.fingerprint.files import Text, list_names, parse_cpulist, parse_fields, parse_size, read_text, without_home
+from suite.fingerprint import log, maps, openmp, placement, runtime
+from suite.fingerprint.files import parse_fields, parse_size, read_text, without_home
 
 # Variables that steer threads, allocation, arithmetic, compilation or loading.
 RELEVANT = re.compile(
@@ -22,30 +27,80 @@ RELEVANT = re.compile(
 SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_KEY|REDIS|_URL$|_HOST$|ADDR", re.IGNORECASE)
 
 
-def read_effective(case: str, process: int, at: str, timer_resolution_ns: float, timer_overhead_ns: float) -> Effective:
+def read_effective(
+    case: str,
+    process: int,
+    at: str,
+    timer_resolution_ns: float,
+    timer_overhead_ns: float,
+    *,
+    log_offset: int = 0,
+) -> Effective:
     """What is in force in the calling process. Imports torch (the worker has already); never raises for a missing file.
 
-    `threads` counts threads ("openmp_workers_bound" are those bound to one CPU); for the rest see `Effective`.
+    `threads` counts threads ("openmp_workers_bound" are those bound to one CPU); for the rest see `Effective`. `log_offset` is the
+    size in bytes that the log which is standard error had before this process was started.
+    """
+    from suite.fingerprint import torch as torch_facts
+
+    return read(
+        case=case,
+        process=process,
+        at=at,
+        timer_resolution_ns=timer_resolution_ns,
+        timer_overhead_ns=timer_overhead_ns,
+        threads=torch_facts.threads_in_force(),
+        torch=torch_facts.in_force() | _torch_config(),
+        written=log.written_since(log_offset),
+    )
+
+
+def read(
+    *,
+    case: str,
+    process: int,
+    at: str,
+    timer_resolution_ns: float = 0.0,
+    timer_overhead_ns: float = 0.0,
+    threads: Mapping[str, int],
+    torch: Mapping[str, str],
+    written: str = "",
+    awaited: Path | None = None,
+) -> Effective:
+    """What is in force, with what torch says handed in and `written` the log of this process.
+
+    `awaited` is the library that a worker is going to load; it is asked for in place of the libraries that are.
     """
     root = Path("/")
-    maps = read_text(root, "/proc/self/maps").text or ""
+    mappings = maps.parse(read_text(root, "/proc/self/maps").text or "")
+    names = runtime.library_names(mappings)
     status = parse_fields(read_text(root, "/proc/self/status").text or "")
-    policy = runtime.memory_policy(_first_line("/proc/self/numa_maps"))
-    options = runtime.options_in_force() | ({"memory.policy": policy} if policy else {})
+    answers = openmp.expected(awaited, mappings, names) if awaited else openmp.answers(mappings, names)
+    called = runtime.called_libraries(mappings, names)
+    if "openmp_called" not in called and len(answers.symbols) == 1:
+        # No run-time is in the global scope, but torch's own scope has one.
+        called["openmp_called"] = list(answers.symbols)
+    peak, resident = _peak_rss(status), _bytes(status, "VmRSS")
+    memory, tasks = placement.memory(root, resident), placement.threads(root)
     return Effective(
         at=at,
         case=case,
         process=process,
-        mapped_libraries=runtime.libraries_by_kind(maps) | runtime.called_libraries(maps),
+        mapped_libraries=runtime.libraries_by_kind(names) | called,
         affinity=sorted(os.sched_getaffinity(0)),
         memory_nodes=status.get("Mems_allowed_list", ""),
-        threads=torch_facts.threads_in_force() | thread_counts(root) | _omp_num_threads(os.environ),
+        threads={**threads, **tasks.counts, **_omp_num_threads(os.environ)},
         environment=relevant_environment(os.environ),
-        torch=torch_facts.in_force(),
-        runtime=options,
+        torch=dict(torch),
+        runtime=runtime.options_in_force(os.environ) | _openmp_facts(answers) | _memory_facts(memory),
         timer_resolution_ns=timer_resolution_ns,
         timer_overhead_ns=timer_overhead_ns,
-        peak_rss_bytes=_peak_rss(status),
+        peak_rss_bytes=peak,
+        affinities=tasks.affinities,
+        memory_bytes_by_node=memory.private_bytes,
+        openmp_settings=log.openmp_settings(written),
+        openmp_symbols={name: sorted(symbols) for name, symbols in sorted(answers.symbols.items())},
+        messages=log.complaints(written),
     )
 
 
@@ -55,29 +110,24 @@ def relevant_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: without_home(environ[name]) for name in sorted(names)}
 
 
-def thread_counts(root: Path) -> dict[str, int]:
-    """Threads of the process by /proc/self/task: all, OpenMP workers by name, and those of them bound to one CPU.
-
-    Only LLVM's and Intel's run-times name their workers; with libgomp the count of workers is 0.
-    """
-    folder = "/proc/self/task"
-    total = workers = bound = 0
-    for name in list_names(root, folder, r"\d+"):
-        status = parse_fields(read_text(root, f"{folder}/{name}/status").text or "")
-        if not status:
-            continue  # the thread has ended since
-        total += 1
-        if status.get("Name", "").startswith("openmp_worker"):
-            workers += 1
-            bound += _is_one(status.get("Cpus_allowed_list", ""))
-    return {"process_threads": total, "openmp_workers": workers, "openmp_workers_bound": bound}
+def _torch_config() -> dict[str, str]:
+    """A hash by which two workers' builds of torch are compared; the fingerprint holds the text once."""
+    torch = sys.modules["torch"]
+    return {"config_sha256": hashlib.sha256(torch.__config__.show().encode()).hexdigest()[:16]}
 
 
-def _is_one(cpulist: str) -> bool:
-    try:
-        return len(parse_cpulist(cpulist)) == 1
-    except ValueError:
-        return False
+def _openmp_facts(answers: openmp.Answers) -> dict[str, str]:
+    """Who asks each run-time, and how many of the answers were read from the tables of the askers."""
+    facts = {
+        f"openmp.callers {name}": openmp.callers_shown(callers) for name, callers in sorted(answers.callers.items())
+    }
+    return facts | ({"openmp.symbols_bound": f"{answers.bound} of {answers.total}"} if answers.total else {})
+
+
+def _memory_facts(memory: placement.Memory) -> dict[str, str]:
+    facts = {"memory.policy": memory.policy} if memory.policy else {}
+    facts |= {f"memory.file_bytes_node{node}": str(size) for node, size in memory.file_bytes.items()}
+    return facts | ({"memory.place_unknown": memory.reason} if memory.reason else {})
 
 
 def _omp_num_threads(environ: Mapping[str, str]) -> dict[str, int]:
@@ -85,18 +135,12 @@ def _omp_num_threads(environ: Mapping[str, str]) -> dict[str, int]:
     return {"omp_num_threads": int(first)} if first.isdigit() else {}
 
 
-def _first_line(path: str) -> Text:
-    """Only the first line: the kernel walks the page tables of every mapping that is read from numa_maps."""
-    try:
-        with open(path, encoding="utf-8", errors="replace", buffering=256) as file:
-            return Text(file.readline().strip(), "ok", path)
-    except OSError as error:
-        return Text(None, "absent", path, str(error.strerror))
+def _bytes(status: Mapping[str, str], name: str) -> int:
+    with suppress(KeyError, ValueError):
+        return parse_size(status[name])
+    return 0
 
 
 def _peak_rss(status: Mapping[str, str]) -> int:
     """In bytes. VmHWM is of this program alone; ru_maxrss may also be of the one that it was forked from."""
-    try:
-        return parse_size(status["VmHWM"])
-    except (KeyError, ValueError):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return _bytes(status, "VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

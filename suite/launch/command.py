@@ -16,7 +16,7 @@ from typing import Literal
 
 from suite.bundle.schema import Finding, LaunchRequest
 from suite.errors import UserError
-from suite.fingerprint.files import format_cpulist, without_home
+from suite.fingerprint.files import format_cpulist, parse_cpulist, without_home
 from suite.launch import placement as placements
 from suite.launch.libraries import Libraries, Library
 from suite.launch.profiles import MALLOC_CONF, PROFILES, Knob, Profile
@@ -57,6 +57,12 @@ class Launch:
     notes: list[str] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def cpus(self) -> list[int]:
+        """The CPUs that workers are kept on; empty when nothing keeps them."""
+        pinned = [request.value for request in self.requested if request.name == "cpu_affinity"] if self.prefix else []
+        return parse_cpulist(pinned[0]) if pinned else []
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """The argument vector with the placement before it."""

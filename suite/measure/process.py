@@ -192,6 +192,7 @@ class Measurement:
                 at=now(),
                 timer_resolution_ns=self.resolution_ns,
                 timer_overhead_ns=overhead_ns(),
+                log_offset=self.assignment.log_offset,
             )
         )
 
