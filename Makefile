@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke bench-cpu ablate fingerprint-host report test lint perf versus-sequential image-cpu lock clean
+.PHONY: help setup setup-dev doctor smoke bench-cpu ablate fingerprint-host system-description report test lint perf versus-sequential image-cpu lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -82,6 +82,13 @@ ablate: setup ## Measure what each launch setting buys on this machine (about ha
 smoke: export PRESET = smoke
 smoke: export ENGINE ?= native
 smoke: bench-cpu ## The whole path in under two minutes, on tiny shapes; never publishable
+
+fingerprint-host: ## Optional, as root on the host: what a container cannot see, for the runs in it
+	@docker/fingerprint-host --output "$$OUTPUT/host-fingerprint.json"
+
+system-description: setup ## A finished run's machine as MLPerf describes one (RUN=id; JSON on standard output)
+	@if [ -z "$$RUN" ]; then echo "speedproof: name a run: make system-description RUN=<run-id>" >&2; exit 2; fi; \
+	case $$RUN in */*) ;; *) RUN=$$OUTPUT/$$RUN ;; esac; exec $(PYTHON_ENV) -m reports mlperf "$$RUN"
 
 report: setup ## Render a finished run's report again (RUN=id; default: the latest)
 	@if [ -n "$$RUN" ]; then case $$RUN in */*) ;; *) RUN=$$OUTPUT/$$RUN ;; esac; exec $(PYTHON_ENV) -m reports render "$$RUN"; fi; \

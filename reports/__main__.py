@@ -1,10 +1,10 @@
-"""The reports' command line: render."""
+"""The reports' command line: render, mlperf."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -18,6 +18,12 @@ REFUSED = 2
 @app.callback()
 def main() -> None:
     """Read bundles, render reports."""
+
+
+def refuse(error: Exception) -> NoReturn:
+    """Print the one sentence that a user is meant to read; exit status 2."""
+    print(f"speedproof: {error}", file=sys.stderr)
+    raise SystemExit(REFUSED) from None
 
 
 @app.command()
@@ -44,8 +50,41 @@ def render(
         for path in render_bundle(bundle):
             print(path)
     except BundleError as error:
-        print(f"speedproof: {error}", file=sys.stderr)
-        raise SystemExit(REFUSED) from None
+        refuse(error)
+
+
+@app.command()
+def mlperf(
+    bundle: Annotated[Path, typer.Argument(help="Directory of a run, as results/<run-id>.")],
+    output: Annotated[Path | None, typer.Option(help="Write to this file instead of the standard output.")] = None,
+) -> None:
+    """Write MLPerf's system description (JSON) of the machine of a run; what is not known stays empty."""
+    import msgspec
+
+    from reports.export.mlperf import UNKNOWN, system_description
+    from suite.bundle import reader, schema, writer
+    from suite.bundle.errors import BundleError
+
+    try:
+        reader.read_run(bundle)
+        path = bundle / writer.FINGERPRINT
+        if not path.is_file():
+            raise BundleError(f"{bundle}: the run ended before the machine was looked at, so it cannot be described.")
+        described = system_description(reader.read_document(path, schema.Fingerprint, versioned=True))
+        text = msgspec.json.format(msgspec.json.encode(described), indent=2) + b"\n"
+        if output is None:
+            sys.stdout.buffer.write(text)
+        elif output.resolve().is_relative_to(bundle.resolve()):
+            raise BundleError(
+                f"{output}: a bundle's files are sealed by its checksums; name a file outside of {bundle}."
+            )
+        else:
+            writer.write_bytes(output, text)
+            print(output)
+    except BundleError as error:
+        refuse(error)
+    empty = [field for field, value in described.items() if value == UNKNOWN]
+    print(f"not known from the machine, and left empty: {', '.join(empty)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

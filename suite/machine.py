@@ -17,6 +17,7 @@ import msgspec
 from suite.arms import ARMS
 from suite.bundle.schema import SCHEMA_VERSION, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
 from suite.errors import UserError
+from suite.fingerprint import host
 from suite.fingerprint.collect import collect
 from suite.launch import command, libraries, settings, topology
 from suite.launch.findings import findings as launch_findings
@@ -132,7 +133,7 @@ def prepare(run: Run) -> Machine:
     refuse_if_strict(run.launch, findings)
     answer = _probe(launch)
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
-    facts = {**collect(), "torch": answer.facts}
+    facts = host.with_host({**collect(), "torch": answer.facts}, os.environ)
     return Machine(launch, root / run.run_id, facts, not_run, answer.compile_ns, launches, findings)
 
 

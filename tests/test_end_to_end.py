@@ -14,6 +14,7 @@ import pytest
 
 from suite.bundle import reader, schema
 from suite.measure.schedule import slots
+from tests.conftest import RealRun
 
 SUITE = [sys.executable, "-m", "suite"]
 CASE = "matmul_add/8-fp32"
@@ -34,13 +35,9 @@ def run_arguments(output: Path, *more: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+def finished(real_run: RealRun) -> tuple[subprocess.CompletedProcess[str], Path]:
     """A finished run with a compiled arm, which most tests look at."""
-    output = tmp_path_factory.mktemp("results")
-    options = ["--processes", "2", "--engine", "native", "--output", str(output)]
-    done = suite("run", "--preset", "smoke", "--cases", "pointwise_chain/64x64-fp32", *options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done, reader.runs(output)[0]
+    return real_run.done, real_run.bundle
 
 
 def test_a_run_ends_with_the_two_paths(finished: tuple[subprocess.CompletedProcess[str], Path]) -> None:

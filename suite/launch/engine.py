@@ -21,6 +21,7 @@ IMAGE = "speedproof:cpu"
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = "/results"
 MODEL = "/model"
+HOST_FACTS = "host-fingerprint.json"
 CONTAINER_ENGINES: tuple[ContainerEngine, ...] = ("docker", "podman")
 
 ANSWER_TIMEOUT_S = 10.0
@@ -150,6 +151,8 @@ def container_command(
     variables = {
         **(environment or {}),
         **({"MODEL_DIR": MODEL} if model_dir is not None else {}),
+        # What was collected on the host lies beside the runs, and so in the container's sight.
+        **({"SPEEDPROOF_HOST_FINGERPRINT": f"{RESULTS}/{HOST_FACTS}"} if (output / HOST_FACTS).is_file() else {}),
         "SPEEDPROOF_ENGINE": engine.name,
         "SPEEDPROOF_ENGINE_VERSION": engine.version or "",
         "SPEEDPROOF_IMAGE": engine.image or "",

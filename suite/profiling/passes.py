@@ -15,6 +15,7 @@ from suite.cases import workload
 from suite.cases.contract import Built
 from suite.clocktime import now
 from suite.profiling.compilation import CompilationWatch, own_cache, ready_toolchain
+from suite.profiling.redaction import keep
 from suite.protocol import Assignment, Reporter
 
 ROW_LIMIT = 20
@@ -121,7 +122,7 @@ def _cycles(call: Callable[[], Any], case: schema.Case, directory: Path) -> tupl
         profiler.export_chrome_trace(str(beside))
         if not beside.is_file():
             raise RuntimeError(f"torch wrote no trace to {beside}")
-        beside.replace(directory / trace)
+        keep(beside, directory / trace)
         averages = profiler.key_averages()
         cycles.append(schema.ProfileCycle(last_step=step, active_steps=plan.active, trace=trace, rows=_rows(averages)))
         tables.append(averages.table(sort_by=SORT_KEY["cpu"], row_limit=ROW_LIMIT, max_name_column_width=NAME_WIDTH))

@@ -1,0 +1,1 @@
+"""Other formats that a bundle is written as."""
