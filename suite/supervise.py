@@ -17,6 +17,7 @@ import psutil
 
 from suite.bundle.schema import Outcome
 from suite.protocol import Failure, Progress, decode
+from suite.telemetry import worker
 
 TICK_S = 0.5
 GRACE_S = 3.0
@@ -188,6 +189,10 @@ def signal_name(number: int) -> str:
 
 def resident_bytes(pid: int) -> int | None:
     """Resident memory of a process and its descendants in bytes (shared pages count in each); None when it is gone."""
+    quickly = worker.resident_bytes(pid)
+    if quickly is not None:
+        return quickly
+    # A kernel that does not list children, or a process that is gone.
     try:
         root = psutil.Process(pid)
         family = [root, *root.children(recursive=True)]

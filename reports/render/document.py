@@ -13,10 +13,11 @@ import jinja2
 from markupsafe import Markup
 
 from reports.ablation import ablated
-from reports.render import ablation, charts, numbers, tables, view, waterfall
+from reports.render import ablation, charts, facts, numbers, processes, tables, view, waterfall
+from reports.render.telemetry_chart import telemetry_chart
 from reports.results import results
 from reports.state import Regime, regimes
-from suite.bundle import manifest, reader
+from suite.bundle import coverage, manifest, reader
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
 
@@ -33,7 +34,16 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.globals.update(ablation=ablation, numbers=numbers, tables=tables, view=view)
+    env.globals.update(
+        ablation=ablation,
+        coverage=coverage,
+        facttables=facts,
+        numbers=numbers,
+        processes=processes,
+        tables=tables,
+        telemetry_chart=telemetry_chart,
+        view=view,
+    )
     return env
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reports.render import numbers
 from reports.results import ArmResult, CaseResult, Results
@@ -127,6 +125,11 @@ def parity(bundle: Loaded) -> list[tuple[str, str]]:
         ("process", "the same process: one allocator, one OpenMP run-time, one set of threads"),
         ("order", "mirrored and rotated blocks (ABBA), so that drift and position cancel"),
     ]
+    if bundle.run.ablation:
+        rows[1] = (
+            "process",
+            "in each process both arms share one level of settings; levels live in processes of their own",
+        )
     if effective:
         names = {
             "float32_matmul_precision": "float32 matmul precision",
@@ -134,96 +137,12 @@ def parity(bundle: Loaded) -> list[tuple[str, str]]:
             "version": "PyTorch",
         }
         rows += [(names.get(name, name.replace("_", " ")), value) for name, value in sorted(effective.torch.items())]
-        rows.append(
-            (
-                "threads",
-                ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in sorted(effective.threads.items())),
-            )
-        )
+        if not bundle.run.ablation:
+            counts = (f"{name.replace('_', ' ')} {count}" for name, count in sorted(effective.threads.items()))
+            rows.append(("threads", ", ".join(counts)))
         resolution, overhead = numbers.time(effective.timer_resolution_ns), numbers.time(effective.timer_overhead_ns)
         rows.append(("timer", f"resolution {resolution}, timing one iteration costs {overhead}"))
     return rows
-
-
-@dataclass(frozen=True)
-class ProcessRow:
-    """One worker as the machine treated it: how it ended, how long it took, what was stolen from it."""
-
-    case: str
-    process: str
-    outcome: str
-    duration: str
-    steal: str
-    busy: str
-    memory: str
-    well: bool
-
-
-def process_rows(bundle: Loaded) -> list[ProcessRow]:
-    """Every worker in the order in which it ended, with the telemetry between its start and its end."""
-    rows = []
-    for end in bundle.events:
-        if not isinstance(end, schema.ProcessEnded):
-            continue
-        key = (end.case, end.role, end.process, end.incarnation)
-        readings = [t for t in bundle.telemetry if (t.case, t.role, t.process, t.incarnation) == key]
-        steal, busy = _shares(readings)
-        outcome = "ok" if end.outcome == "ok" else f"{end.outcome.replace('_', ' ')}: {end.message}"
-        if end.incarnation:
-            outcome += f" (start {end.incarnation + 1})"
-        rows.append(
-            ProcessRow(
-                case=end.case,
-                process="profile" if end.role == "profile" else str(end.process),
-                outcome=outcome,
-                duration=numbers.time(end.duration_ns, 2),
-                steal=numbers.percent(steal),
-                busy=numbers.percent(busy),
-                memory=numbers.size(end.peak_rss_bytes),
-                well=end.outcome == "ok",
-            )
-        )
-    return rows
-
-
-def _shares(readings: Sequence[schema.Telemetry]) -> tuple[float | None, float | None]:
-    """Shares of all CPU time between the first and the last reading: stolen by the hypervisor, and busy."""
-    if len(readings) < 2:
-        return None, None
-    first, last = readings[0], readings[-1]
-    if None in (
-        first.steal_ticks,
-        first.busy_ticks,
-        first.idle_ticks,
-        last.steal_ticks,
-        last.busy_ticks,
-        last.idle_ticks,
-    ):
-        return None, None
-    steal = last.steal_ticks - first.steal_ticks  # type: ignore[operator]
-    busy = last.busy_ticks - first.busy_ticks  # type: ignore[operator]
-    idle = last.idle_ticks - first.idle_ticks  # type: ignore[operator]
-    whole = steal + busy + idle
-    return (steal / whole, busy / whole) if whole > 0 else (None, None)
-
-
-def fact_text(name: str, found: schema.Fact) -> str:
-    """A fact's value as text; sizes in binary units, lists joined, what is missing by its status."""
-    if found.value is None:
-        return f"({found.status}{': ' + found.note if found.note else ''})"
-    if name.endswith("_bytes") and isinstance(found.value, int | float):
-        return numbers.size(found.value)
-    return _flat(found.value)
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, dict):
-        return "; ".join(f"{key}: {_flat(item)}" for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(_flat(item) for item in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
 
 
 def detail_rows(case: CaseResult) -> list[tuple[str, ...]]:

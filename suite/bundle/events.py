@@ -96,10 +96,11 @@ class Effective(Event, frozen=True, kw_only=True, omit_defaults=True):
     the one that answers the calls. `torch` holds torch's modes; `runtime` what the run-time libraries and the kernel report
     ("openmp.*", "jemalloc.*", "memory.policy").
 
-    `affinities` counts the process's threads by the CPUs that they may use ("0-1": 3); `memory_bytes_by_node` says where its memory
-    is, by NUMA node as text; `openmp_settings` is what the run-time printed for KMP_SETTINGS; `openmp_symbols` maps each OpenMP
-    run-time to the symbols of torch's libraries that it answers; `messages` are the lines in which the loader, the allocator or the
-    OpenMP run-time complained in the worker's log.
+    `affinities` counts the process's threads by the CPUs that they may use ("0-1": 3); `memory_bytes_by_node` says where its private
+    memory is (heap, stacks, anonymous and shared mappings; not the pages of files, which are the kernel's), by NUMA node as text;
+    `openmp_settings` is what the run-time printed for KMP_SETTINGS; `openmp_symbols` maps each OpenMP run-time to the symbols that it
+    answers of those which torch's and other mapped libraries import; `messages` are the lines in which the loader, the C library, the
+    allocator or the OpenMP run-time complained in the worker's log. A rehearsal (`suite.launch.rehearsal`) has no case and no torch.
     """
 
     case: str
@@ -151,7 +152,23 @@ AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | E
 
 
 class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """One reading of the machine's state; counters are cumulative since boot, so readers take differences."""
+    """One reading of the machine's state; counters are cumulative, so readers take differences. None or empty: not readable.
+
+    Of the measured CPUs, `cpus` ("0-3,8"), in that order: `clocks_mhz` (0 where unreadable) and busy, idle and stolen time in ticks
+    of `tick_ns`; `steal_ticks`, `busy_ticks` and `idle_ticks` are sums over every CPU of the machine. `clock_source` is "cpufreq" or
+    "cpuinfo" where the clock is live; "hypervisor" and "nominal" are constants, given once a process. `cpu_frequency_mhz` is the mean of
+    `clocks_mhz`.
+
+    `quota_periods` counts the periods of the CPU quota, `throttled_periods` those in which it held this control group back. Pressure
+    is the time in which some task waited for the resource, of the machine and of this control group. `core_throttles` and
+    `package_throttles` count how often the processor slowed down because of heat. `energy_uj` does not wrap around within a run.
+
+    `worker_cpu_ns`, `worker_rss_bytes` and `worker_processes` are of the worker and its descendants; the other `worker_*` of its own
+    threads, those that have ended included: `worker_waiting_ns` is how long they were ready to run and had no CPU.
+
+    `cost_ns` is the CPU time of the reading. `unreadable` maps what this machine does not show to the reason, `sampled_on` is where
+    readings were taken and `sampled_apart` whether no measured core is there; all three are given once, by the first that knows.
+    """
 
     at: str
     moment: Literal["before", "during", "after"]
@@ -160,6 +177,14 @@ class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
     process: int
     incarnation: int = 0
     monotonic_ns: int
+    cost_ns: int | None = None
+    cpus: str = ""
+    clock_source: Literal["cpufreq", "cpuinfo", "hypervisor", "nominal"] | None = None
+    clocks_mhz: list[float] = []
+    cpu_busy_ticks: list[int] = []
+    cpu_idle_ticks: list[int] = []
+    cpu_steal_ticks: list[int] = []
+    tick_ns: int = 10_000_000
     cpu_frequency_mhz: float | None = None
     load_1min: float | None = None
     steal_ticks: int | None = None
@@ -169,7 +194,29 @@ class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
     pressure_cpu_us: int | None = None
     pressure_memory_us: int | None = None
     pressure_io_us: int | None = None
+    group_pressure_cpu_us: int | None = None
+    group_pressure_memory_us: int | None = None
+    group_pressure_io_us: int | None = None
     throttled_us: int | None = None
+    throttled_periods: int | None = None
+    quota_periods: int | None = None
+    core_throttles: int | None = None
+    package_throttles: int | None = None
     temperature_c: float | None = None
+    temperatures_c: dict[str, float] = {}
+    energy_uj: dict[str, int] = {}
     memory_available_bytes: int | None = None
+    major_faults: int | None = None
+    swap_in_bytes: int | None = None
+    swap_out_bytes: int | None = None
     worker_rss_bytes: int | None = None
+    worker_processes: int | None = None
+    worker_threads: int | None = None
+    worker_cpu_ns: int | None = None
+    worker_waiting_ns: int | None = None
+    worker_voluntary_switches: int | None = None
+    worker_involuntary_switches: int | None = None
+    worker_migrations: int | None = None
+    unreadable: dict[str, str] = {}
+    sampled_on: str = ""
+    sampled_apart: bool | None = None

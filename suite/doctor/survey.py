@@ -184,7 +184,8 @@ _NO_LIBRARIES = Libraries(Library("libiomp5", None, "not looked for"), Library("
 def _facts() -> dict[str, dict[str, Fact]]:
     from suite.fingerprint.collect import collect
 
-    return collect()
+    # NVML is asked beside it, with less patience.
+    return collect(without=("gpu",))
 
 
 def _gpu() -> dict[str, dict[str, Fact]]:

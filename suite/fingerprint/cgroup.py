@@ -133,3 +133,54 @@ def cpuset(root: Path, kind: str) -> tuple[list[int] | None, str]:
                 except ValueError:
                     continue
     return None, "cpuset"
+
+
+def smallest(root: Path, controller: str, names: tuple[str, str]) -> Limit:
+    """A number that limits, the smallest over the process's ancestors; `names` are the files of version 1 and 2.
+
+    An empty name means that the version has no such file. "max" (version 2) and about 2^63 (version 1) are no limit.
+    """
+    found: list[Limit] = []
+    for number, folder in folders(root, controller):
+        name = names[1] if number == "2" else names[0]
+        text = (read_text(root, f"{folder}/{name}").text or "") if name else ""
+        if text.isdigit() and int(text) < 1 << 60:
+            found.append(Limit(float(text), f"{folder}/{name}"))
+    return _smallest(found, ", ".join(dict.fromkeys(name for name in reversed(names) if name)))
+
+
+def weight(root: Path) -> Limit:
+    """The process's own share of CPU against its siblings, as version 2's weight (100 is usual, 1 to 10000)."""
+    for number, folder in folders(root, "cpu"):
+        name = "cpu.weight" if number == "2" else "cpu.shares"
+        text = read_text(root, f"{folder}/{name}").text or ""
+        if text.isdigit():
+            # Version 1 counts from 2 to 262144 with 1024 as usual; this is the kernel's own scale of it.
+            return Limit(int(text) if number == "2" else round(int(text) * 100 / 1024), f"{folder}/{name}")
+    return Limit(None, "cpu.weight, cpu.shares")
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """What the CPU quota has cost so far: enforcement periods, those in which it ran out, and the time lost."""
+
+    periods: int
+    throttled_periods: int
+    throttled_ns: int
+    source: str
+
+
+def throttling(root: Path = Path("/")) -> Throttling | None:
+    """cpu.stat of the nearest folder that counts enforcement periods; None where no quota was ever set.
+
+    `throttled_ns` adds over the CPUs of the group and may exceed the time that has passed.
+    """
+    found: list[Throttling] = []
+    for _, folder in folders(root, "cpu"):
+        pairs = (line.split() for line in (read_text(root, f"{folder}/cpu.stat").text or "").splitlines())
+        stat = {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+        if "nr_periods" in stat:
+            lost = stat.get("throttled_usec", 0) * 1000 or stat.get("throttled_time", 0)
+            found.append(Throttling(stat["nr_periods"], stat.get("nr_throttled", 0), lost, f"{folder}/cpu.stat"))
+    # The root group has no quota; the one that was held back most tells.
+    return max(found, key=lambda group: (group.throttled_ns, group.periods), default=None)

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from suite.fingerprint import compiler, container, cpu, memory, python, system
+from suite.fingerprint import compiler, container, cpu, gpu, identity, load, memory, process, python, redact, system
 from suite.fingerprint.facts import Facts, absent
+from suite.fingerprint.files import without_home
+
+Reader = Callable[[Path], Facts]
+
+SUBJECTS: dict[str, Reader] = {
+    "cpu": cpu.read,
+    "memory": memory.read,
+    "gpu": gpu.read,
+    "system": system.read,
+    "load": load.read,
+    "container": container.read,
+    "process": process.read,
+    "identity": identity.read,
+}
+"""The subjects that a recorded tree has too, one line each."""
+
+LIVE_SUBJECTS: dict[str, Reader] = {
+    "python": lambda _: python.read(),
+    "compiler": lambda _: compiler.read(),
+}
+"""The subjects of this process's own tools, which a recorded tree does not hold."""
 
 
-def collect(root: Path = Path("/")) -> dict[str, Facts]:
-    """Facts by subject and name, in well under half a second; never raises.
+def collect(root: Path = Path("/"), without: Collection[str] = ()) -> dict[str, Facts]:
+    """Facts by subject and name, in about half a second; never raises.
 
-    `root` is a recorded tree, or "/" for the live machine; the subjects that are of this process and its tools are left
-    out of a recorded tree.
+    `root` is a recorded tree, or "/" for the live machine; `without` names subjects to be left out. Identifiers of the machine and the
+    user are taken out.
     """
-    subjects: dict[str, Callable[[], Facts]] = {
-        "cpu": lambda: cpu.read(root),
-        "memory": lambda: memory.read(root),
-        "system": lambda: system.read(root),
-        "container": lambda: container.read(root),
-    }
-    if root == Path("/"):
-        subjects |= {"python": python.read, "compiler": compiler.read}
-    return {subject: _guarded(subject, reader) for subject, reader in subjects.items()}
+    subjects = SUBJECTS if root != Path("/") else SUBJECTS | LIVE_SUBJECTS
+    facts = {name: _guarded(name, reader, root) for name, reader in subjects.items() if name not in without}
+    return redact.redact(facts, redact.names_to_hide() if root == Path("/") else ())
 
 
-def _guarded(subject: str, reader: Callable[[], Facts]) -> Facts:
+def _guarded(subject: str, reader: Reader, root: Path) -> Facts:
     try:
-        return reader()
+        return reader(root)
     except Exception as error:  # a machine nobody foresaw must not cost the run
-        return {"error": absent(f"suite.fingerprint.{subject}", f"the reader failed: {type(error).__name__}: {error}")}
+        note = without_home(f"the reader failed: {type(error).__name__}: {error!s:.300}")
+        return {"error": absent(f"suite.fingerprint.{subject}", note)}

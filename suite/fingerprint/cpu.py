@@ -1,72 +1,103 @@
-"""The processor: model, instruction sets, cores, caches, clocks, mitigations."""
+"""The processor: model, instruction sets, cores, caches, clocks, idle states, mitigations."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from suite.bundle.schema import Fact
-from suite.fingerprint.facts import Facts, absent, call, first, from_file, ok, virtualised
-from suite.fingerprint.files import list_names, parse_cpulist, parse_cpumask, parse_size, read_text
+from suite.fingerprint import caches, clocks, flags, idle, microarchitecture
+from suite.fingerprint.facts import (
+    Facts,
+    absent,
+    call,
+    first,
+    from_file,
+    joined,
+    missing,
+    ok,
+    shown_by_container,
+    virtualised,
+)
+from suite.fingerprint.files import format_cpulist, list_names, parse_cpulist, read_text
+from suite.fingerprint.percpu import CPU, per_cpu
 from suite.fingerprint.virtual import detect
 from suite.launch import topology
 
-CPU = "/sys/devices/system/cpu"
 CPUINFO = "/proc/cpuinfo"
-# Instruction sets that decide which kernel torch, oneDNN and Inductor choose (x86, then Arm).
-ISA = re.compile(
-    r"avx\w*|amx_\w+|fma4?|f16c|sse4_[12]|ssse3|vaes|gfni|bmi[12]|vpclmulqdq"
-    r"|asimd\w*|neon|sve\w*|sme\w*|bf16|i8mm|fphp|fcma"
+# What a hypervisor presents as it likes, and what it keeps to its host. A guest's flags and model are what its programs
+# really have, so these stay as they are.
+PRESENTED = (
+    "microcode",
+    "microarchitecture",
+    "sockets",
+    "numa_cpus",
+    "physical_cores",
+    "threads_per_core",
+    "smt_active",
+    "smt_control",
+    "caches",
+    "base_mhz",
+    "current_mhz",
 )
-# Facts that a hypervisor chooses or hides.
-MASKABLE = ("microcode", "sockets", "physical_cores", "threads_per_core", "smt_active", "caches", "clock_reported_mhz")
+HOSTS = (
+    "maximum_mhz",
+    "minimum_mhz",
+    "allowed_maximum_mhz",
+    "allowed_minimum_mhz",
+    "governor",
+    "frequency_driver",
+    "frequency_driver_mode",
+    "energy_performance_preference",
+    "energy_performance_bias",
+    "boost",
+    "performance_percent",
+    "preferred_cores",
+    "idle_driver",
+    "idle_governor",
+    "idle_maximum_state",
+    "idle_states",
+)
 
 
 def read(root: Path = Path("/")) -> Facts:
-    """Facts of the processor. Clocks in MHz, cache sizes in bytes. Never raises."""
-    text = read_text(root, CPUINFO).text or ""
-    records = parse_cpuinfo(text)
-    record = records[0] if records else {}
+    """Facts of the processor. Clocks in MHz, cache sizes in bytes, idle latencies in µs. Never raises."""
+    records = parse_cpuinfo(read_text(root, CPUINFO).text or "")
+    record = next(iter(records.values()), {})
     machine = topology.read(root)
-    facts: Facts = {
-        "model": _field(record, "model name", "Processor", "cpu model", "cpu"),
-        "vendor": _field(record, "vendor_id", "CPU implementer"),
-        "family": _field(record, "cpu family", "CPU architecture"),
-        "model_number": _field(record, "model", "CPU part"),
-        "stepping": _field(record, "stepping", "CPU revision"),
-        "microcode": first(_field(record, "microcode"), from_file(root, f"{CPU}/cpu0/microcode/version")),
-    }
-    flags = sorted(record.get("flags", record.get("Features", "")).split())
-    facts["flags"] = ok(flags, CPUINFO) if flags else absent(CPUINFO, "no flags or Features")
-    isa = [flag for flag in flags if ISA.fullmatch(flag)]
-    facts["isa"] = ok(isa, CPUINFO) if isa else absent(CPUINFO, "no vector instruction set is named")
+    facts: Facts = _identity(root, records)
+    facts["microcode"] = first(
+        _field(root, record, "microcode"), per_cpu(root, machine.online, "microcode/version", str)
+    )
+    facts["microarchitecture"] = _microarchitecture(record)
+    facts |= _flags(root, record)
     facts |= _topology(root, machine)
-    facts["caches"] = _caches(root, machine.online)
-    facts |= _clocks(root, record, machine.online)
+    facts["caches"] = caches.read(root, machine.online)
+    facts |= clocks.read(root, records, machine.online)
+    facts |= idle.read(root, machine.online, _one_of_each_kind(machine))
     facts["mitigations"] = _mitigations(root)
     facts["isolated"] = from_file(root, f"{CPU}/isolated", parse_cpulist, may_be_empty=True)
     facts["nohz_full"] = from_file(root, f"{CPU}/nohz_full", _unless_null, may_be_empty=True)
     hypervisor = detect(root)
     facts["hypervisor"] = ok(hypervisor.name or "none", hypervisor.source)
     if hypervisor.name:
-        for name in MASKABLE:
-            facts[name] = virtualised(facts[name], "as the hypervisor presents it")
-        for name in ("governor", "frequency_driver", "maximum_mhz", "base_mhz", "boost"):
-            facts[name] = virtualised(facts[name], "the hypervisor's host decides")
+        facts |= {name: virtualised(facts[name], "as the hypervisor presents it") for name in PRESENTED}
+        facts |= {name: virtualised(facts[name], "the hypervisor's host decides") for name in HOSTS}
     return facts
 
 
-def parse_cpuinfo(text: str) -> list[dict[str, str]]:
-    """/proc/cpuinfo as one dictionary a processor; Arm's trailing board record (no `processor`) is left out, since it
-    carries a serial number."""
-    records = []
+def parse_cpuinfo(text: str) -> dict[int, dict[str, str]]:
+    """/proc/cpuinfo as one dictionary a processor, by its number; Arm's trailing board record (no `processor`) is left
+    out, since it carries a serial number."""
+    records = {}
     for block in re.split(r"\n\s*\n", text):
         pairs = [line.partition(":") for line in block.splitlines() if ":" in line]
         record = {key.strip(): value.strip() for key, _, value in pairs}
-        if "processor" in record:
+        number = record.get("processor", "")
+        if number.isdigit():
             record.pop("Serial", None)
-            records.append(record)
+            records[int(number)] = record
     return records
 
 
@@ -74,9 +105,52 @@ def _unless_null(text: str) -> list[int]:
     return [] if text == "(null)" else parse_cpulist(text)  # what the kernel prints for a mask that it never made
 
 
-def _field(record: dict[str, str], *names: str) -> Fact:
+def _field(root: Path, record: dict[str, str], *names: str) -> Fact:
     value = next((record[name] for name in names if record.get(name)), None)
-    return ok(value, CPUINFO) if value else absent(CPUINFO, f"no field {' or '.join(names)}")
+    if value:
+        return shown_by_container(root, CPUINFO, ok(value, CPUINFO))
+    return missing(root, CPUINFO, f"no field {' or '.join(names)}")
+
+
+def _identity(root: Path, records: Mapping[int, dict[str, str]]) -> Facts:
+    record = next(iter(records.values()), {})
+    parts = microarchitecture.arm_model(list(records.values()))
+    named = (
+        ok(parts, f"{CPUINFO} CPU part") if parts else absent(f"{CPUINFO} CPU part", "not an Arm part that is known")
+    )
+    return {
+        "model": first(
+            _field(root, record, "model name", "Processor", "cpu model"), named, _field(root, record, "cpu")
+        ),
+        "vendor": _field(root, record, "vendor_id", "CPU implementer"),
+        "family": _field(root, record, "cpu family", "CPU architecture"),
+        "model_number": _field(root, record, "model", "CPU part"),
+        "stepping": _field(root, record, "stepping", "CPU revision", "revision"),
+        "address_sizes": _field(root, record, "address sizes", "mmu"),
+    }
+
+
+def _microarchitecture(record: dict[str, str]) -> Fact:
+    source = "archspec, by /proc/cpuinfo"
+    found = call(source, lambda: microarchitecture.identify(record), "archspec does not know the architecture")
+    named = found.value
+    if named is None:
+        return found
+    unnamed = "the flags fit no named part of this vendor, only a generic level"
+    value = {"name": named.name, "generic_level": named.level}
+    return ok(value, source, "" if named.specific else unnamed)
+
+
+def _flags(root: Path, record: dict[str, str]) -> Facts:
+    names, groups = flags.of_record(record)
+    grouped = flags.by_group(names, groups)
+    none = missing(root, CPUINFO, "no field flags, Features or isa")
+    bugs = record.get("bugs", "").split()
+    return {
+        "instruction_sets": ok(grouped, CPUINFO) if grouped else none,
+        "flags": ok(names, CPUINFO) if names else none,
+        "bugs": ok(bugs, CPUINFO) if "bugs" in record else absent(CPUINFO, "no field bugs"),
+    }
 
 
 def _topology(root: Path, machine: topology.Topology) -> Facts:
@@ -85,12 +159,16 @@ def _topology(root: Path, machine: topology.Topology) -> Facts:
     packages = {cpu.package for cpu in cpus if cpu.package is not None}
     cores = {cpu.core for cpu in cpus}
     kinds = {kind: sum(cpu.kind == kind for cpu in cpus) for kind in ("performance", "efficiency")}
+    nodes = {cpu.node for cpu in cpus if cpu.node is not None}
+    by_node = {str(node): format_cpulist(cpu.number for cpu in cpus if cpu.node == node) for node in sorted(nodes)}
     described = bool(list_names(root, f"{CPU}/cpu{machine.online[0]}/topology"))
-    unknown = absent(source, "sysfs does not describe it")
+    unknown = missing(root, f"{CPU}/cpu{machine.online[0]}/topology", "sysfs does not describe it", source)
+    allowed = "sched_getaffinity" if root == Path("/") else "Cpus_allowed_list, else the cpuset"
     quota = machine.quota_cpus
     return {
-        "online_cpus": ok(len(cpus), f"{CPU}/online"),
-        "allowed_cpus": ok(list(machine.allowed), "sched_getaffinity" if root == Path("/") else "cpuset"),
+        "online_cpus": ok(len(cpus), f"{CPU}/online", joined(*machine.notes)),
+        "offline_cpus": from_file(root, f"{CPU}/offline", parse_cpulist, may_be_empty=True),
+        "allowed_cpus": ok(list(machine.allowed), allowed),
         "sockets": ok(len(packages), source) if packages else unknown,
         "physical_cores": ok(len(cores), source) if described else unknown,
         "threads_per_core": ok(max(len(cpu.siblings) for cpu in cpus), source) if described else unknown,
@@ -99,68 +177,24 @@ def _topology(root: Path, machine: topology.Topology) -> Facts:
             ok(len(cores) < len(cpus), source) if described else unknown,
         ),
         "smt_control": from_file(root, f"{CPU}/smt/control"),
+        "numa_cpus": ok(by_node, "/sys/devices/system/node/node*/cpulist")
+        if by_node
+        else missing(root, topology.NODE_FOLDER, "the kernel describes no NUMA node with CPUs"),
         "core_kinds": ok(kinds, source) if any(kinds.values()) else absent(source, "one kind, or not told apart"),
+        "core_capacity": per_cpu(root, machine.online, "cpu_capacity", str, "1024 is the fastest kind of core"),
         "quota_cpus": ok(quota, "cgroup") if quota is not None else absent("cgroup", "no CPU quota"),
     }
 
 
-def _caches(root: Path, online: tuple[int, ...]) -> Fact:
-    """Caches by "L1 Data" and so on: size in bytes, CPUs that share one, how many there are."""
-
-    def gather() -> list[dict[str, Any]] | None:
-        seen: dict[tuple[str, int, int], set[tuple[int, ...]]] = {}
-        for number in online:
-            folder = f"{CPU}/cpu{number}/cache"
-            for index in list_names(root, folder, r"index\d+"):
-                values = {n: read_text(root, f"{folder}/{index}/{n}").text for n in ("level", "type", "size")}
-                level, kind, size = values["level"], values["type"], values["size"]
-                if not (level and kind and size):
-                    continue
-                listed = read_text(root, f"{folder}/{index}/shared_cpu_list").text
-                mask = read_text(root, f"{folder}/{index}/shared_cpu_map").text
-                shared = parse_cpulist(listed) if listed else parse_cpumask(mask) if mask else [number]
-                key = (f"L{level} {kind.lower()}", parse_size(size), len(shared))
-                seen.setdefault(key, set()).add(tuple(shared))
-        rows = [
-            {"name": name, "size_bytes": size, "shared_by_cpus": shared, "instances": len(groups)}
-            for (name, size, shared), groups in sorted(seen.items())
-        ]
-        return rows or None
-
-    return call(f"{CPU}/cpu*/cache", gather, "sysfs describes no cache")
-
-
-def _clocks(root: Path, record: dict[str, str], online: tuple[int, ...]) -> Facts:
-    def mhz(text: str) -> float:
-        return int(text) / 1000  # cpufreq counts in kHz
-
-    frequency = f"{CPU}/cpu{online[0]}/cpufreq"
-
-    def every(name: str) -> list[str] | None:
-        texts = {read_text(root, f"{CPU}/cpu{number}/cpufreq/{name}").text for number in online}
-        return sorted(text for text in texts if text) or None
-
-    reported = record.get("cpu MHz")
-    return {
-        "base_mhz": from_file(root, f"{frequency}/base_frequency", mhz),
-        "maximum_mhz": from_file(root, f"{frequency}/cpuinfo_max_freq", mhz),
-        "minimum_mhz": from_file(root, f"{frequency}/cpuinfo_min_freq", mhz),
-        "clock_reported_mhz": first(
-            from_file(root, f"{frequency}/scaling_cur_freq", mhz, "of the first CPU, at the time of reading"),
-            call(CPUINFO, lambda: float(reported) if reported else None, "no field cpu MHz"),
-        ),
-        "governor": call(f"{CPU}/cpu*/cpufreq/scaling_governor", lambda: every("scaling_governor"), "no cpufreq"),
-        "frequency_driver": from_file(root, f"{frequency}/scaling_driver"),
-        "energy_performance_preference": from_file(root, f"{frequency}/energy_performance_preference"),
-        "boost": first(
-            from_file(root, f"{CPU}/intel_pstate/no_turbo", lambda text: text == "0"),
-            from_file(root, f"{CPU}/cpufreq/boost", lambda text: text == "1"),
-        ),
-    }
+def _one_of_each_kind(machine: topology.Topology) -> list[int]:
+    lowest: dict[str, int] = {}
+    for number in machine.online:
+        lowest.setdefault(machine.cpus[number].kind, number)
+    return list(lowest.values())
 
 
 def _mitigations(root: Path) -> Fact:
     folder = f"{CPU}/vulnerabilities"
     texts = {name: read_text(root, f"{folder}/{name}").text for name in list_names(root, folder)}
     known = {name: text for name, text in texts.items() if text}
-    return ok(known, folder) if known else absent(folder, "the kernel does not report vulnerabilities")
+    return ok(known, folder) if known else missing(root, folder, "the kernel does not report vulnerabilities")

@@ -31,25 +31,43 @@ def under(root: Path, path: str) -> Path:
     return root / path.lstrip("/")
 
 
+@dataclass(frozen=True)
+class Content:
+    """One file's bytes. `data` is None unless `status` is ok; `reason` then says why in words."""
+
+    data: bytes | None
+    status: FactStatus
+    source: str
+    reason: str = ""
+
+
 def read_text(root: Path, path: str) -> Text:
     """Read one small file; never raises. A container's mask (/dev/null bound over it) is told from an empty file."""
+    read = read_bytes(root, path)
+    if read.data is None:
+        return Text(None, read.status, path, read.reason)
+    return Text(read.data.decode("utf-8", errors="replace").strip("\0\n "), "ok", path)
+
+
+def read_bytes(root: Path, path: str) -> Content:
+    """As `read_text`, but the bytes as they are (SMBIOS tables, device trees, compressed files)."""
     try:
         target = under(root, path)
         # Only existing files are opened, and no pipe or device is: reading one might block.
         mode = target.stat().st_mode
         if stat.S_ISCHR(mode):
-            return Text(None, "masked", path, "a device is bound over it, as container engines do to hide a file")
+            return Content(None, "masked", path, "a device is bound over it, as container engines do to hide a file")
         if not stat.S_ISREG(mode):
-            return Text(None, "absent", path, "not a regular file")
-        return Text(target.read_text(encoding="utf-8", errors="replace").strip("\0\n "), "ok", path)
+            return Content(None, "absent", path, "not a regular file")
+        return Content(target.read_bytes(), "ok", path)
     except PermissionError:
-        return Text(None, "denied", path, "permission denied")
+        return Content(None, "denied", path, "permission denied")
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            return Text(None, "absent", path, "no such file")
-        return Text(None, "absent", path, f"cannot be read: {os.strerror(error.errno) if error.errno else error}")
+            return Content(None, "absent", path, "no such file")
+        return Content(None, "absent", path, f"cannot be read: {os.strerror(error.errno) if error.errno else error}")
     except ValueError as error:
-        return Text(None, "absent", path, f"cannot be read: {error}")
+        return Content(None, "absent", path, f"cannot be read: {error}")
 
 
 def list_names(root: Path, path: str, pattern: str = r".*") -> list[str]:

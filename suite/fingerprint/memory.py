@@ -1,16 +1,28 @@
-"""Memory: sizes, NUMA nodes, page sizes, swap. Sizes in bytes."""
+"""Memory: sizes, NUMA nodes, page sizes, swap, tiers. Sizes in bytes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from suite.bundle.schema import Fact
-from suite.fingerprint.facts import Facts, absent, call, from_file, ok
-from suite.fingerprint.files import list_names, parse_fields, parse_size, read_text, selected
+from suite.fingerprint import dimms, pages, tiers
+from suite.fingerprint.facts import Facts, call, from_file, missing, ok, shown_by_container, virtualised
+from suite.fingerprint.files import list_names, parse_fields, parse_size, read_text
+from suite.fingerprint.virtual import detect
 
 NODES = "/sys/devices/system/node"
-HUGE = "/sys/kernel/mm/transparent_hugepage"
 MEMINFO = "/proc/meminfo"
+# What a hypervisor presents as it likes.
+PRESENTED = (
+    "node_distances",
+    "dimm_slots",
+    "dimms",
+    "memory_type",
+    "memory_speed_mt_s",
+    "memory_channels",
+    "ecc",
+    "memory_errors",
+)
 
 
 def read(root: Path = Path("/")) -> Facts:
@@ -19,43 +31,70 @@ def read(root: Path = Path("/")) -> Facts:
 
     def size(field: str) -> Fact:
         source = f"{MEMINFO} {field}"
-        return call(source, lambda: parse_size(meminfo[field])) if field in meminfo else absent(source, "no such field")
+        if field not in meminfo:
+            return missing(root, MEMINFO, "no such field", source)
+        return shown_by_container(root, MEMINFO, call(source, lambda: parse_size(meminfo[field])))
 
-    return {
+    facts: Facts = {
         "total_bytes": size("MemTotal"),
         "available_bytes": size("MemAvailable"),
-        "swap_total_bytes": size("SwapTotal"),
-        "huge_page_bytes": size("Hugepagesize"),
-        "huge_pages": from_file(root, MEMINFO, lambda text: int(parse_fields(text)["HugePages_Total"])),
-        "nodes": _nodes(root),
+        "node_total_bytes": _nodes(root, "MemTotal"),
+        "node_free_bytes": _nodes(root, "MemFree"),
         "node_distances": _distances(root),
-        "transparent_huge_pages": from_file(root, f"{HUGE}/enabled", selected),
-        "transparent_huge_pages_defrag": from_file(root, f"{HUGE}/defrag", selected),
+        **tiers.read(root),
+        **dimms.read(root),
+        **pages.read(root),
+        "swap_total_bytes": size("SwapTotal"),
+        "swap_areas": from_file(root, "/proc/swaps", parse_swaps),
         "swappiness": from_file(root, "/proc/sys/vm/swappiness", int),
         "overcommit": from_file(root, "/proc/sys/vm/overcommit_memory", int),
         "zone_reclaim_mode": from_file(root, "/proc/sys/vm/zone_reclaim_mode", int),
+        "same_page_merging": from_file(root, "/sys/kernel/mm/ksm/run", lambda text: text == "1"),
+        "compaction_proactiveness": from_file(root, "/proc/sys/vm/compaction_proactiveness", int),
     }
+    if detect(root).name:
+        facts |= {name: virtualised(facts[name], "as the hypervisor presents it") for name in PRESENTED}
+    return facts
 
 
-def _nodes(root: Path) -> Fact:
-    """Size of each NUMA node in bytes, by node number as text (JSON keys are text)."""
+def parse_swaps(text: str) -> list[dict[str, str | int]]:
+    """/proc/swaps without the names of devices and files (which may carry an identifier): kind, size and use in bytes."""
+    areas: list[dict[str, str | int]] = []
+    for line in text.splitlines()[1:]:
+        name, kind, size, used, _ = line.rsplit(maxsplit=4)
+        compressed = "zram" if name.startswith("/dev/zram") else kind
+        areas.append({"kind": compressed, "size_bytes": int(size) << 10, "used_bytes": int(used) << 10})
+    return areas
+
+
+def _nodes(root: Path, field: str) -> Fact:
+    """A field of each NUMA node in bytes, by node number as text (JSON keys are text)."""
+    source = f"{NODES}/node*/meminfo {field}"
 
     def gather() -> dict[str, int] | None:
         sizes = {}
         for name in list_names(root, NODES, r"node\d+"):
             # A line reads "Node 0 MemTotal:  32768 kB".
             fields = parse_fields(read_text(root, f"{NODES}/{name}/meminfo").text or "")
-            total = next((value for key, value in fields.items() if key.endswith("MemTotal")), None)
+            total = next((value for key, value in fields.items() if key.split()[-1] == field), None)
             if total is not None:
                 sizes[name[4:]] = parse_size(total)
         return sizes or None
 
-    return call(f"{NODES}/node*/meminfo", gather, "the kernel describes no NUMA node")
+    fact = call(source, gather, "the kernel describes no NUMA node")
+    return missing(root, NODES, fact.note, source) if fact.status == "absent" else fact
 
 
 def _distances(root: Path) -> Fact:
-    names = list_names(root, NODES, r"node\d+")
-    rows = {name[4:]: read_text(root, f"{NODES}/{name}/distance").text for name in names}
-    known = {number: text.split() for number, text in rows.items() if text}
     source = f"{NODES}/node*/distance"
-    return ok(known, source, "10 is local (ACPI SLIT)") if known else absent(source, "not described")
+
+    def gather() -> dict[str, list[int]] | None:
+        rows = {
+            name[4:]: read_text(root, f"{NODES}/{name}/distance").text for name in list_names(root, NODES, r"node\d+")
+        }
+        return {number: [int(part) for part in text.split()] for number, text in rows.items() if text} or None
+
+    fact = call(source, gather, "not described")
+    if fact.value is None:
+        return missing(root, NODES, fact.note, source)
+    return ok(fact.value, source, "10 is local (ACPI SLIT)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import msgspec
@@ -40,6 +41,10 @@ def _readers() -> dict[str, tuple[str, Callable[[], Any]]]:
     return {
         "git_revision": ("torch.version.git_version", lambda: torch.version.git_version),
         "debug_build": ("torch.version.debug", lambda: torch.version.debug),
+        "compiler": ("torch.__config__.show()", lambda: built_with(config(), r"GCC|clang|MSVC")),
+        "onednn": ("torch.__config__.show()", lambda: built_with(config(), r"Intel\(R\) MKL-DNN|oneDNN")),
+        "mkl": ("torch.__config__.show()", lambda: built_with(config(), r"Intel\(R\) .*Math Kernel Library")),
+        "openmp": ("torch.__config__.show()", lambda: built_with(config(), r"OpenMP")),
         "cuda": ("torch.version.cuda", lambda: torch.version.cuda),
         "hip": ("torch.version.hip", lambda: torch.version.hip),
         "config": ("torch.__config__.show()", lambda: without_home(config().strip())),
@@ -53,6 +58,9 @@ def _readers() -> dict[str, tuple[str, Callable[[], Any]]]:
         "mkl_available": ("torch.backends.mkl.is_available()", backends.mkl.is_available),
         "openmp_available": ("torch.backends.openmp.is_available()", backends.openmp.is_available),
         "float32_matmul_precision": ("torch.get_float32_matmul_precision()", torch.get_float32_matmul_precision),
+        "cuda_architectures": ("torch.cuda.get_arch_list()", lambda: torch.cuda.get_arch_list() or None),
+        "cudnn": ("torch.backends.cudnn.version()", lambda: backends.cudnn.version() if torch.version.cuda else None),
+        "triton": ("importlib.metadata triton", lambda: metadata.version("triton")),
         "cxx11_abi": ("torch.compiled_with_cxx11_abi()", torch.compiled_with_cxx11_abi),
     }
 
@@ -60,6 +68,12 @@ def _readers() -> dict[str, tuple[str, Callable[[], Any]]]:
 def build_setting(config: str, name: str) -> str | None:
     """One build setting of `torch.__config__.show()` ("..., BLAS_INFO=mkl, ..."), or None when it is not there."""
     match = re.search(rf"\b{re.escape(name)}=([^,\n]*)", config)
+    return match[1].strip() if match else None
+
+
+def built_with(config: str, pattern: str) -> str | None:
+    """The line of `torch.__config__.show()` ("  - Intel(R) MKL-DNN v3.12.0 (Git Hash ...)") that begins like `pattern`, or None."""
+    match = re.search(rf"^\s*- ((?:{pattern})\b.*)$", config, re.MULTILINE)
     return match[1].strip() if match else None
 
 

@@ -84,3 +84,35 @@ def test_a_cpuset_mounted_without_prefix_is_read(tmp_path: Path) -> None:
         "/dev/cpuset/job/mems": "1-2",
     }
     assert cgroup.cpuset(write_tree(tmp_path, files), "mems")[0] == [1, 2]
+
+
+def test_version_1s_shares_are_told_as_version_2s_weight(tmp_path: Path) -> None:
+    assert cgroup.weight(write_tree(tmp_path / "1", V1 | {"/sys/fs/cgroup/cpu,cpuacct/cpu.shares": "512"})).value == 50
+    assert cgroup.weight(write_tree(tmp_path / "2", V2 | {"/sys/fs/cgroup/cpu.weight": "100"})).value == 100
+    assert cgroup.weight(tmp_path / "3").value is None
+
+
+def test_throttling_is_of_the_group_that_was_held_back_most(tmp_path: Path) -> None:
+    files = {
+        "/proc/self/cgroup": "0::/slice/job",
+        "/sys/fs/cgroup/slice/job/cpu.stat": "usage_usec 5\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0",
+        "/sys/fs/cgroup/slice/cpu.stat": "nr_periods 10\nnr_throttled 4\nthrottled_usec 250",
+        "/sys/fs/cgroup/cpu.stat": "usage_usec 5",
+    }
+    found = cgroup.throttling(write_tree(tmp_path / "2", V2 | files))
+    assert found == cgroup.Throttling(10, 4, 250_000, "/sys/fs/cgroup/slice/cpu.stat")
+    stat = "nr_periods 10\nnr_throttled 4\nthrottled_time 250"
+    old = cgroup.throttling(write_tree(tmp_path / "1", V1 | {"/sys/fs/cgroup/cpu,cpuacct/cpu.stat": stat}))
+    assert old is not None and old.throttled_ns == 250
+    assert cgroup.throttling(tmp_path / "3") is None
+
+
+def test_the_smallest_limit_on_the_way_up_holds(tmp_path: Path) -> None:
+    files = {
+        "/proc/self/cgroup": "0::/slice",
+        "/sys/fs/cgroup/slice/pids.max": "max",
+        "/sys/fs/cgroup/pids.max": "100",
+    }
+    root = write_tree(tmp_path, V2 | files)
+    assert cgroup.smallest(root, "pids", ("pids.max", "pids.max")).value == 100
+    assert cgroup.smallest(root, "memory", ("", "memory.high")).source == "memory.high"

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.fingerprint import cpu, virtual
+import pytest
+from archspec.cpu import TARGETS
+
+from suite.fingerprint import cpu, flags, microarchitecture, virtual
 from tests.fingerprint.trees import cpu_files, write_tree
 
 CPU = "/sys/devices/system/cpu"
@@ -38,17 +41,72 @@ def test_a_model_is_read_from_cpuinfo(tmp_path: Path) -> None:
 
 def test_instruction_sets_are_told_from_other_flags(tmp_path: Path) -> None:
     facts = cpu.read(write_tree(tmp_path, {"/proc/cpuinfo": EPYC_GUEST}))
-    expected = ["avx", "avx2", "avx512_bf16", "avx512_vnni", "avx512f", "f16c", "fma", "sse4_1", "ssse3", "vaes"]
-    assert facts["isa"].value == expected
+    assert facts["instruction_sets"].value == {
+        "SSE": ["sse2", "sse4_1", "ssse3"],
+        "AVX": ["avx", "avx2", "f16c", "fma"],
+        "AVX-512 and AVX10": ["avx512_bf16", "avx512_vnni", "avx512f"],
+        "crypto": ["vaes"],
+        "virtualisation": ["hypervisor"],
+    }
     assert "fpu" in facts["flags"].value
+
+
+@pytest.mark.parametrize(
+    ("flag", "group"),
+    [
+        ("amx_int8", "AMX"),
+        ("avx_vnni", "AVX"),
+        ("avx512_fp16", "AVX-512 and AVX10"),
+        ("avx10_2", "AVX-512 and AVX10"),
+        ("vpclmulqdq", "crypto"),
+        ("abm", "bit manipulation"),
+        ("pdpe1gb", "pages"),
+        ("constant_tsc", "clocks and power"),
+        ("ept_ad", "virtualisation"),
+        ("cat_l3", "cache and bandwidth control"),
+    ],
+)
+def test_a_flag_stands_in_its_group(flag: str, group: str) -> None:
+    assert flags.by_group([flag, "fpu"], flags.X86) == {group: [flag]}
+
+
+def test_riscv_extensions_are_flags() -> None:
+    names, groups = flags.of_record({"isa": "rv64imafdcv_zba_zvfh"})
+    assert {"v", "zba", "zvfh"} <= set(names)
+    assert flags.by_group(names, groups) == {"vectors": ["v", "zvfh"], "bit manipulation": ["zba"]}
 
 
 def test_an_arm_processor_is_read_without_its_boards_serial_number(tmp_path: Path) -> None:
     facts = cpu.read(write_tree(tmp_path, {"/proc/cpuinfo": ARM}))
-    assert facts["isa"].value == ["asimd", "bf16", "i8mm", "sve"]
+    assert facts["flags"].value == ["aes", "asimd", "bf16", "fp", "i8mm", "sve"]
+    assert facts["model"].value == "Neoverse V2"
     assert facts["model_number"].value == "0xd4f"
     assert "abcdef0" not in str(facts)
-    assert len(cpu.parse_cpuinfo(ARM)) == 1
+    assert list(cpu.parse_cpuinfo(ARM)) == [0]
+    assert "Serial" not in cpu.parse_cpuinfo("processor: 0\nSerial: 100000000abcdef0")[0]
+
+
+def test_a_micro_architecture_needs_vendor_and_flags() -> None:
+    haswell = TARGETS["haswell"].features
+    record = {"vendor_id": "GenuineIntel", "flags": " ".join(haswell) + " lm"}
+    assert microarchitecture.identify(record) == microarchitecture.Named("haswell", "x86_64_v3", True)
+    other = microarchitecture.identify(record | {"vendor_id": "AuthenticAMD"})
+    assert other is not None and other.level == "x86_64_v3" and other.name != "haswell"
+
+
+def test_an_arm_part_without_an_entry_is_not_called_by_anothers_name() -> None:
+    features = " ".join(TARGETS["neoverse_v3ae"].features)
+    record = {"CPU implementer": "0x41", "CPU part": "0xd87", "Features": features}
+    named = microarchitecture.identify(record)
+    assert named == microarchitecture.Named("aarch64", "aarch64", False)
+    assert microarchitecture.arm_model([record]) == "Cortex-A725"
+    assert microarchitecture.arm_model([record, {"CPU implementer": "0x99", "CPU part": "0x1"}]) is None
+
+
+def test_an_unknown_architecture_has_no_name() -> None:
+    assert microarchitecture.identify({}) is None
+    power = microarchitecture.identify({"cpu": "POWER9, altivec supported"})
+    assert power is not None and power.name == "power9le"
 
 
 def test_cores_and_sockets_are_counted(tmp_path: Path) -> None:
@@ -71,15 +129,45 @@ def test_caches_are_counted_by_who_shares_them(tmp_path: Path) -> None:
     ]
 
 
-def test_clocks_are_in_megahertz_and_governors_of_all_cpus(tmp_path: Path) -> None:
-    files = cpu_files({0: [[0], [1]]})
-    files |= {f"{CPU}/cpu{n}/cpufreq/scaling_governor": g for n, g in enumerate(["performance", "powersave"])}
-    files |= {f"{CPU}/cpu0/cpufreq/cpuinfo_max_freq": "3400000", f"{CPU}/intel_pstate/no_turbo": "1"}
+def test_clocks_are_in_megahertz_by_the_cpus_that_have_them(tmp_path: Path) -> None:
+    files = cpu_files({0: [[0], [1], [2]]})
+    governors = ["performance", "powersave", "performance"]
+    files |= {f"{CPU}/cpu{n}/cpufreq/scaling_governor": governor for n, governor in enumerate(governors)}
+    files |= {f"{CPU}/cpu{n}/cpufreq/cpuinfo_max_freq": "3400000" for n in range(3)}
+    files |= {f"{CPU}/intel_pstate/no_turbo": "1"}
     facts = cpu.read(write_tree(tmp_path, files))
-    assert facts["maximum_mhz"].value == 3400
-    assert facts["governor"].value == ["performance", "powersave"]
+    assert facts["maximum_mhz"].value == {"3400": "0-2"}
+    assert facts["governor"].value == {"performance": "0,2", "powersave": "1"}
     assert facts["boost"].value is False
     assert facts["governor"].status == "ok"
+
+
+def test_the_base_clock_may_stand_in_the_models_name(tmp_path: Path) -> None:
+    info = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) CPU E5-2680 0 @ 2.70GHz\ncpu MHz\t\t: 1204.3"
+    facts = cpu.read(write_tree(tmp_path, cpu_files({0: [[0]]}) | {"/proc/cpuinfo": info}))
+    assert facts["base_mhz"].value == {"2700": "0"}
+    assert facts["current_mhz"].value == {"1200": "0"}
+
+
+def test_a_clock_that_some_cpus_do_not_show_says_so(tmp_path: Path) -> None:
+    files = cpu_files({0: [[0], [1]]}) | {f"{CPU}/cpu0/cpufreq/base_frequency": "2000000"}
+    fact = cpu.read(write_tree(tmp_path / "a", files))["base_mhz"]
+    assert (fact.value, fact.note) == ({"2000": "0"}, "1 CPUs do not show it")
+    odd = {f"{CPU}/cpu0/cpufreq/cpuinfo_max_freq": "<unknown>"}
+    fact = cpu.read(write_tree(tmp_path / "b", cpu_files({0: [[0]]}) | odd))["maximum_mhz"]
+    assert fact.status == "absent" and "not understood" in fact.note
+
+
+def test_idle_states_tell_latency_and_where_they_are_off(tmp_path: Path) -> None:
+    files = cpu_files({0: [[0], [1]]})
+    for n in (0, 1):
+        for state, (name, latency, off) in enumerate([("POLL", 0, 0), ("C6", 133, n)]):
+            folder = f"{CPU}/cpu{n}/cpuidle/state{state}"
+            files |= {f"{folder}/name": name, f"{folder}/latency": str(latency), f"{folder}/disable": str(off)}
+    assert cpu.read(write_tree(tmp_path, files))["idle_states"].value == [
+        {"name": "POLL", "exit_latency_us": 0, "disabled_on": ""},
+        {"name": "C6", "exit_latency_us": 133, "disabled_on": "1"},
+    ]
 
 
 def test_a_hypervisor_marks_what_it_chooses_and_hides(tmp_path: Path) -> None:
@@ -88,7 +176,7 @@ def test_a_hypervisor_marks_what_it_chooses_and_hides(tmp_path: Path) -> None:
     assert facts["microcode"].value == "0x1000065"
     assert facts["smt_active"].status == "virtualised"
     assert facts["model"].status == "ok"
-    assert facts["governor"].status == "absent"
+    assert (facts["governor"].status, facts["governor"].value) == ("virtualised", None)
     assert "hypervisor" in facts["governor"].note
 
 

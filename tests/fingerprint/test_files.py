@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from suite.fingerprint import files
-from suite.fingerprint.facts import call, first, from_file, ok, virtualised
+from suite.fingerprint.facts import call, denied, first, from_file, ok, virtualised
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_a_forbidden_file_is_denied(tmp_path: Path) -> None:
 def test_a_denied_read_is_denied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text("x")
 
-    def refuse(*_: object, **__: object) -> str:
+    def refuse(*_: object, **__: object) -> bytes:
         raise PermissionError
 
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
     assert from_file(tmp_path, "/secret").status == "denied"
 
 
@@ -120,13 +120,16 @@ def test_a_call_that_fails_or_gives_nothing_is_absent() -> None:
     assert call("f()", lambda: 0).value == 0
 
 
-def test_a_virtual_machine_marks_values_and_leaves_absences() -> None:
+def test_a_virtual_machine_marks_what_the_hypervisor_chose_or_hides() -> None:
     seen = virtualised(ok(2, "x"), "chosen")
     assert (seen.value, seen.status, seen.note) == (2, "virtualised", "chosen")
-    assert virtualised(call("f()", lambda: None), "hidden").status == "absent"
+    hidden = virtualised(call("f()", lambda: None), "hidden")
+    assert (hidden.value, hidden.status, hidden.note) == (None, "virtualised", "not given; hidden")
+    assert virtualised(denied("x"), "hidden").status == "denied"
 
 
 def test_the_first_fact_that_was_read_is_taken() -> None:
     missing = call("f()", lambda: None)
     assert first(missing, ok(1, "x")).value == 1
     assert first(missing, missing) == missing
+    assert first(denied("x"), missing).status == "denied"

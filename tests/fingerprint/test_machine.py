@@ -14,12 +14,11 @@ import pytest
 
 from suite.bundle.schema import Fact
 from suite.fingerprint import collect as collecting
-from suite.fingerprint import compiler, container, memory, python, system
+from suite.fingerprint import compiler, container, memory, system
 from suite.fingerprint.collect import collect
 from tests.fingerprint.trees import write_tree
 
 MEMINFO = "MemTotal:       24684084 kB\nMemAvailable:   24235540 kB\nHugePages_Total:       3\nHugepagesize:  2048 kB"
-UUID = "4c4c4544-0051-3510-8051-b4c04f564432"
 
 
 def test_memory_is_in_bytes(tmp_path: Path) -> None:
@@ -28,48 +27,9 @@ def test_memory_is_in_bytes(tmp_path: Path) -> None:
     facts = memory.read(write_tree(tmp_path, {"/proc/meminfo": MEMINFO} | nodes | thp))
     assert facts["total_bytes"].value == 24684084 * 1024
     assert facts["huge_pages"].value == 3
-    assert facts["nodes"].value == {"0": 1 << 20, "10": 1 << 20}
+    assert facts["node_total_bytes"].value == {"0": 1 << 20, "10": 1 << 20}
     assert facts["transparent_huge_pages"].value == "madvise"
     assert facts["swap_total_bytes"].status == "absent"
-
-
-def test_performance_options_of_the_kernel_are_kept() -> None:
-    line = "mitigations=off isolcpus=2-3 transparent_hugepage=never intel_pstate=disable quiet ro"
-    assert system.redact_command_line(line) == line
-
-
-@pytest.mark.parametrize(
-    "token",
-    [
-        f"root=UUID={UUID}",
-        f"root=PARTUUID={UUID}",
-        "hostname=lab-7",
-        "ip=10.0.0.7::10.0.0.1:255.255.255.0:lab-7",
-        "BOOTIF=01-aa-bb-cc-dd-ee-ff",
-        "systemd.machine_id=0123456789abcdef0123456789abcdef",
-        "ifname=eth0:aa:bb:cc:dd:ee:ff",
-        f"mitigations={UUID}",
-        f"rd.lvm.{UUID}=1",
-        "rd.lvm.0123456789abcdef",
-        UUID,
-    ],
-)
-def test_values_that_could_name_a_machine_are_removed(token: str) -> None:
-    shown = system.redact_command_line(f"quiet {token}")
-    assert shown.startswith("quiet ")
-    assert "<removed>" in shown
-    assert not re.search(r"4c4c|lab-7|10\.0|aa[:-]bb|0123456789", shown)
-
-
-def test_arguments_of_init_are_dropped() -> None:
-    assert system.redact_command_line("quiet -- --token abc") == "quiet -- <removed>"
-
-
-def test_a_redacted_command_line_is_masked(tmp_path: Path) -> None:
-    root = write_tree(tmp_path, {"/proc/cmdline": f"root=UUID={UUID} quiet"})
-    fact = system.read(root)["command_line"]
-    assert (fact.status, fact.value) == ("masked", "root=<removed> quiet")
-    assert system.read(write_tree(tmp_path / "b", {"/proc/cmdline": "quiet"}))["command_line"].status == "ok"
 
 
 def test_the_board_is_named_without_its_serial_numbers(tmp_path: Path) -> None:
@@ -144,7 +104,7 @@ def test_the_compiler_is_the_one_that_inductor_takes() -> None:
         return "clang version 17.0.6\nTarget: x86_64"
 
     facts = compiler.read({"CXX": "/home/ada/bin/clang++"}, which=lambda name: name, run=run)
-    assert commands[0] == ["/home/ada/bin/clang++", "--version"]
+    assert ["/home/ada/bin/clang++", "--version"] in commands
     assert facts["cxx_version"].value == "clang version 17.0.6"
     assert facts["cxx"].value == "~/bin/clang++"
     assert "ada" not in str(facts)
@@ -159,18 +119,11 @@ def test_a_compiler_that_hangs_or_fails_is_absent() -> None:
     assert "ada" not in str(fact)
 
 
-def test_packages_are_listed_with_versions_or_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python, "PACKAGES", ("msgspec", "no-such-package"))
-    facts = python.read()
-    assert facts["package msgspec"].value == msgspec.__version__
-    assert facts["package no-such-package"].note == "not installed"
-
-
 def test_a_reader_that_fails_costs_only_its_subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: Path) -> dict[str, Fact]:
         raise RuntimeError("odd machine")
 
-    monkeypatch.setattr(collecting.cpu, "read", fail)
+    monkeypatch.setitem(collecting.SUBJECTS, "cpu", fail)
     facts = collect(tmp_path)
     assert "odd machine" in facts["cpu"]["error"].note
     assert facts["memory"]
@@ -178,15 +131,16 @@ def test_a_reader_that_fails_costs_only_its_subject(tmp_path: Path, monkeypatch:
 
 def test_this_machines_facts_can_be_stored_and_name_nobody() -> None:
     facts = collect()
-    assert set(facts) == {"cpu", "memory", "system", "container", "python", "compiler"}
+    assert set(facts) == set(collecting.SUBJECTS) | set(collecting.LIVE_SUBJECTS)
     stored = msgspec.json.encode(facts)
     assert msgspec.json.decode(stored, type=dict[str, dict[str, Fact]]) == facts
     text = stored.decode()
-    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-|([0-9a-f]{2}:){5}", text)
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-|([0-9a-f]{2}:){5}", text)
     assert os.environ.get("HOME", "/root") not in text
     assert socket.gethostname() not in text.split('"')
-    for subject in facts.values():
-        for fact in subject.values():
+    for found in facts.values():
+        assert "error" not in found
+        for fact in found.values():
             assert fact.source
             assert fact.value is not None or (fact.status != "ok" and fact.note)
 
