@@ -26,7 +26,7 @@ from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display
 from suite.errors import UserError
-from suite.fingerprint import cgroup
+from suite.fingerprint.container import cgroup
 from suite.fingerprint.files import without_home
 from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots

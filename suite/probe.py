@@ -13,7 +13,7 @@ import time
 import msgspec
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import torch as torch_facts
+from suite.fingerprint.software import torch as torch_facts
 from suite.profiling.compilation import ready_toolchain
 
 

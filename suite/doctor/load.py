@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.fingerprint import cgroup
+from suite.fingerprint.container import cgroup
 from suite.fingerprint.files import list_names, read_text
 
 NAMED_AT_LEAST_CPUS = 0.03

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from suite.cases.mobilebert_weights import MODEL_ID, WEIGHT_FILES
-from suite.fingerprint import cgroup
+from suite.fingerprint.container import cgroup
 from suite.fingerprint.files import parse_fields, parse_size, read_text, without_home
 
 ROOT = Path(__file__).resolve().parents[2]

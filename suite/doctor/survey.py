@@ -189,7 +189,7 @@ def _facts() -> dict[str, dict[str, Fact]]:
 
 
 def _gpu() -> dict[str, dict[str, Fact]]:
-    from suite.fingerprint import gpu
+    from suite.fingerprint.gpu import devices as gpu
 
     return {"gpu": gpu.read(timeout_s=GPU_TIMEOUT_S)}
 

@@ -1,13 +1,21 @@
-"""All facts that need no torch, by subject. The torch facts come from `python -m suite.fingerprint.torch`."""
+"""All facts that need no torch, by subject. The torch facts come from `python -m suite.fingerprint.software.torch`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from suite.fingerprint import compiler, container, cpu, gpu, identity, load, memory, process, python, redact, system
+from suite.fingerprint import identity, redact
+from suite.fingerprint.container import engine as container
+from suite.fingerprint.container import process
 from suite.fingerprint.facts import Facts, absent
 from suite.fingerprint.files import without_home
+from suite.fingerprint.gpu import devices as gpu
+from suite.fingerprint.memory import sizes as memory
+from suite.fingerprint.processor import cpu
+from suite.fingerprint.software import compiler, python
+from suite.fingerprint.system import kernel as system
+from suite.fingerprint.system import load
 
 Reader = Callable[[Path], Facts]
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from suite.bundle.schema import Fact
+from suite.fingerprint.container.mounts import hidden, replaced
 from suite.fingerprint.files import read_text, without_home
-from suite.fingerprint.mounts import hidden, replaced
 
 Facts = dict[str, Fact]
 

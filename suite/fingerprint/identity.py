@@ -20,9 +20,10 @@ import uuid
 from pathlib import Path
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import container, virtual
+from suite.fingerprint.container import engine as container
 from suite.fingerprint.facts import Facts, absent, ok
 from suite.fingerprint.files import Text, list_names, parse_fields, read_text, under
+from suite.fingerprint.system import virtual
 from suite.launch import topology
 
 SALT = "speedproof machine identity 1"

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 import msgspec
 
 from suite.bundle.schema import Effective
-from suite.fingerprint import log
+from suite.fingerprint.effective import log
 from suite.fingerprint.files import without_home
 from suite.launch.command import Launch
 
-ARGUMENTS = ("-m", "suite.fingerprint.rehearsal")
+ARGUMENTS = ("-m", "suite.fingerprint.effective.rehearsal")
 MOST_OUTPUT_BYTES = 4 << 20
 
 

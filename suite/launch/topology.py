@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from suite.fingerprint import cgroup
+from suite.fingerprint.container import cgroup
 from suite.fingerprint.files import format_cpulist, list_names, parse_cpulist, parse_cpumask, parse_fields, read_text
 
 CPU_FOLDER = "/sys/devices/system/cpu"

@@ -20,7 +20,7 @@ from suite.bundle.writer import Bundle
 from suite.cases import workload
 from suite.cases.contract import Built
 from suite.clocktime import now
-from suite.fingerprint.effective import read_effective
+from suite.fingerprint.effective.worker import read_effective
 from suite.measure.clock import no_garbage_collection, overhead_ns, resolution_ns, time_iterations
 from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
 from suite.measure.state import StateReference

@@ -23,6 +23,6 @@ def keep(written: Path, kept: Path) -> None:
     Raises:
         OSError, igzip.IGzipError: when `written` is not a whole gzip file, or `kept` cannot be written.
     """
-    content = without_names(igzip.decompress(written.read_bytes()))
+    content = without_names(igzip.decompress(written.read_bytes()))  # type: ignore[no-untyped-call]
     written.write_bytes(igzip.compress(content, compresslevel=2, mtime=0))
     written.replace(kept)

@@ -13,7 +13,7 @@ import msgspec
 
 from suite.bundle.schema import Telemetry
 from suite.clocktime import now
-from suite.fingerprint import cgroup
+from suite.fingerprint.container import cgroup
 from suite.fingerprint.files import format_cpulist
 from suite.telemetry import place
 from suite.telemetry.kernel import KernelFile, Throttling, parse_counts, parse_pressure, parse_stat, parse_throttling

@@ -87,7 +87,7 @@ def test_a_look_that_fails_costs_only_itself(monkeypatch: pytest.MonkeyPatch):
     def failing(*_: object, **__: object) -> object:
         raise ZeroDivisionError("no machine has this")
 
-    monkeypatch.setattr("suite.fingerprint.gpu.read", failing)
+    monkeypatch.setattr("suite.fingerprint.gpu.devices.read", failing)
     monkeypatch.setattr("suite.launch.rehearsal.rehearse", failing)
     seen = survey.look(Options(engine="native"))
     assert set(seen.failures) == {"gpu", "rehearsal"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.fingerprint import cgroup
+from suite.fingerprint.container import cgroup
 from tests.fingerprint.trees import write_tree
 
 V2 = {"/proc/mounts": "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0"}

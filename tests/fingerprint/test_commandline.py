@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.fingerprint import commandline, system
+from suite.fingerprint.system import commandline
+from suite.fingerprint.system import kernel as system
 from tests.fingerprint.trees import write_tree
 
 UUID = "4c4c4544-0051-3510-8051-b4c04f564432"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.fingerprint import container
+from suite.fingerprint.container import engine as container
 from tests.fingerprint.trees import write_tree
 
 

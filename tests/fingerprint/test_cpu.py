@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from archspec.cpu import TARGETS
 
-from suite.fingerprint import cpu, flags, microarchitecture, virtual
+from suite.fingerprint.processor import cpu, flags, microarchitecture
+from suite.fingerprint.system import virtual
 from tests.fingerprint.trees import cpu_files, write_tree
 
 CPU = "/sys/devices/system/cpu"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from suite.fingerprint import dimms, smbios
+from suite.fingerprint.memory import dimms, smbios
 from tests.fingerprint.trees import write_tree
 
 

@@ -12,14 +12,15 @@ import msgspec
 import pytest
 
 from suite.bundle.schema import Effective
-from suite.fingerprint import effective, rehearsal
+from suite.fingerprint.effective import rehearsal
+from suite.fingerprint.effective import worker as effective
 from suite.launch import libraries
 
 WORKER = """
 import sys, msgspec, torch
 torch.ones(512, 512) @ torch.ones(512, 512)
 torch.ones(1 << 20).exp()
-from suite.fingerprint.effective import read_effective
+from suite.fingerprint.effective.worker import read_effective
 seen = read_effective("a/b", 1, "2026-01-01T00:00:00Z", 1.0, 20.0, log_offset=int(sys.argv[1]))
 sys.stdout.buffer.write(msgspec.json.encode(seen))
 """
@@ -112,7 +113,7 @@ def test_torchs_library_is_found_without_importing_torch() -> None:
         [
             sys.executable,
             "-c",
-            "from suite.fingerprint import rehearsal as r; import sys; r.torch_library(); print('torch' in sys.modules)",
+            "from suite.fingerprint.effective import rehearsal as r; import sys; r.torch_library(); print('torch' in sys.modules)",
         ],
         cwd=Path(__file__).parents[2],
         capture_output=True,

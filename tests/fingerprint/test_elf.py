@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.fingerprint import elf
+from suite.fingerprint.effective import elf
 
 PYTHON_API = re.compile(r"Py(Err|Obj)\w+")
 

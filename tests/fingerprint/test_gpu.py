@@ -13,10 +13,11 @@ import pynvml
 import pytest
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import gpu, nvml, nvml_recorder
 from suite.fingerprint.facts import Facts
-from suite.fingerprint.nvml_calls import clock_reasons, cpu_list, cuda_version
-from suite.fingerprint.nvml_recorder import Answer, Player, load
+from suite.fingerprint.gpu import devices as gpu
+from suite.fingerprint.gpu import nvml, nvml_recorder
+from suite.fingerprint.gpu.nvml_calls import clock_reasons, cpu_list, cuda_version
+from suite.fingerprint.gpu.nvml_recorder import Answer, Player, load
 from tests.fingerprint.trees import write_tree
 
 HERE = Path(__file__).parent

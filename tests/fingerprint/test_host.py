@@ -12,8 +12,9 @@ import pytest
 from suite.bundle.errors import BundleError
 from suite.bundle.schema import Fact, FactStatus
 from suite.fingerprint import collect as collecting
-from suite.fingerprint import gpu, host, identity
+from suite.fingerprint import host, identity
 from suite.fingerprint.facts import Facts
+from suite.fingerprint.gpu import devices as gpu
 from tests.fingerprint.trees import write_tree
 
 BOOT = "0123456789abcdef"

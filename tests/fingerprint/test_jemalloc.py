@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from suite.fingerprint import jemalloc
+from suite.fingerprint.effective import jemalloc
 from suite.launch import libraries
 
 PROBE = """
 import json, os
-from suite.fingerprint import jemalloc
+from suite.fingerprint.effective import jemalloc
 print(json.dumps([jemalloc.serves(), jemalloc.options(os.environ.get("MALLOC_CONF", ""))]))
 """
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.fingerprint import load
+from suite.fingerprint.system import load
 from tests.fingerprint.trees import write_tree
 
 STAT = "cpu  100 10 50 800 20 5 5 10 30 0\ncpu0 1 2 3"

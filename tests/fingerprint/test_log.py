@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.fingerprint import log
+from suite.fingerprint.effective import log
 
 # Recorded with intel-openmp 2025 on two CPUs, KMP_SETTINGS=1 and the tutorial's variables; lines left out.
 KMP_SETTINGS = """\
@@ -107,7 +107,7 @@ def test_complaints_are_bounded_and_name_no_home() -> None:
     assert "ada" not in line
 
 
-READ = "import sys; from suite.fingerprint import log; sys.stderr.write('mine'); sys.stdout.write(log.written_since({offset}))"
+READ = "import sys; from suite.fingerprint.effective import log; sys.stderr.write('mine'); sys.stdout.write(log.written_since({offset}))"
 
 
 @pytest.mark.parametrize(("offset", "seen"), [(0, "earlier incarnationmine"), (19, "mine"), (1000, "")])

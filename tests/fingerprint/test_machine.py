@@ -14,8 +14,11 @@ import pytest
 
 from suite.bundle.schema import Fact
 from suite.fingerprint import collect as collecting
-from suite.fingerprint import compiler, container, memory, system
 from suite.fingerprint.collect import collect
+from suite.fingerprint.container import engine as container
+from suite.fingerprint.memory import sizes as memory
+from suite.fingerprint.software import compiler
+from suite.fingerprint.system import kernel as system
 from tests.fingerprint.trees import write_tree
 
 MEMINFO = "MemTotal:       24684084 kB\nMemAvailable:   24235540 kB\nHugePages_Total:       3\nHugepagesize:  2048 kB"

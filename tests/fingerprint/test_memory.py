@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.fingerprint import memory
+from suite.fingerprint.memory import sizes as memory
 from tests.fingerprint.trees import write_tree
 
 NODES = "/sys/devices/system/node"

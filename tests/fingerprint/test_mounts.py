@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.fingerprint import mounts
+from suite.fingerprint.container import mounts
 from suite.fingerprint.facts import from_file
 from tests.fingerprint.trees import write_tree
 

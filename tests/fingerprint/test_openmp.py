@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from suite.fingerprint import maps, openmp, runtime
+from suite.fingerprint.effective import maps, openmp, runtime
 from suite.launch import libraries
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[2]
 TWO_RUN_TIMES = """
 import ctypes, sys, msgspec
 from pathlib import Path
-from suite.fingerprint import maps, openmp, runtime
+from suite.fingerprint.effective import maps
+from suite.fingerprint.effective import openmp
+from suite.fingerprint.effective import runtime
 early = ctypes.CDLL(sys.argv[1])
 ctypes.CDLL(sys.argv[3], mode=ctypes.RTLD_GLOBAL)
 late = ctypes.CDLL(sys.argv[2])

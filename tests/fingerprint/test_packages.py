@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from suite.fingerprint import packages
+from suite.fingerprint.software import packages
 
 RECORD = b"mixer/__init__.py,sha256=abc,10\nmixer-1.0.dist-info/METADATA,sha256=def,20\nmixer-1.0.dist-info/RECORD,,\n"
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.fingerprint import placement
+from suite.fingerprint.effective import placement
 from tests.fingerprint.trees import write_tree
 
 # Recorded in a worker on a machine with two nodes (addresses and files shortened), and a line of hugetlbfs as numa(7) has it.

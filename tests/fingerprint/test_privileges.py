@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.fingerprint import privileges
+from suite.fingerprint.container import privileges
 from tests.fingerprint.trees import write_tree
 
 

@@ -18,9 +18,9 @@ import msgspec
 import pytest
 
 from suite.bundle.coverage import line
-from suite.fingerprint import smbios
 from suite.fingerprint.collect import collect
 from suite.fingerprint.files import format_cpulist
+from suite.fingerprint.memory import smbios
 from suite.launch import topology
 
 CORPUS = os.environ.get("MACHINE_TREES", "")

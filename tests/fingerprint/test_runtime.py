@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import maps, runtime
-from suite.fingerprint import torch as torch_facts
+from suite.fingerprint.effective import maps, runtime
+from suite.fingerprint.software import torch as torch_facts
 
 # Recorded in a worker with both libraries preloaded, shortened.
 MAPS = """\
@@ -95,7 +95,7 @@ def test_a_torch_that_cannot_be_imported_is_one_absent_fact(monkeypatch: pytest.
 def test_torchs_facts_are_printed_by_a_process_of_their_own() -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed")
-    command = [sys.executable, "-m", "suite.fingerprint.torch"]
+    command = [sys.executable, "-m", "suite.fingerprint.software.torch"]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, check=True)
     facts = msgspec.json.decode(done.stdout, type=dict[str, Fact])
     assert facts["version"].status == "ok"

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.fingerprint import compiler, kernel_config, system
-from suite.fingerprint import torch as torch_facts
+from suite.fingerprint.software import compiler
+from suite.fingerprint.software import torch as torch_facts
+from suite.fingerprint.system import kernel as system
+from suite.fingerprint.system import kernel_config
 from tests.fingerprint.trees import write_tree
 
 CONFIG = 'CONFIG_HZ=250\nCONFIG_NO_HZ_IDLE=y\n# CONFIG_NO_HZ_FULL is not set\nCONFIG_LOCALVERSION="-lab7"\nCONFIG_PREEMPT_DYNAMIC=y'

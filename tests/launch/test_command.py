@@ -7,7 +7,7 @@ import pytest
 
 from suite.bundle.schema import Finding, LaunchRequest
 from suite.errors import UserError
-from suite.fingerprint.effective import relevant_environment
+from suite.fingerprint.effective.worker import relevant_environment
 from suite.launch.command import STEERING, Launch, plan
 from suite.launch.libraries import Libraries, Library
 from suite.launch.profiles import KNOBS, MALLOC_CONF, PROFILES, Knob

@@ -53,7 +53,7 @@ def test_a_rehearsal_reads_back_what_a_worker_would_have_in_force() -> None:
 def test_a_prefix_that_does_not_exist_is_a_reason() -> None:
     reason = rehearse(launch("numactl-of-nowhere", "-m", "0"), CLEAN)
     assert isinstance(reason, str)
-    assert "`numactl-of-nowhere -m 0 python -m suite.fingerprint.rehearsal` could not be started" in reason
+    assert "`numactl-of-nowhere -m 0 python -m suite.fingerprint.effective.rehearsal` could not be started" in reason
 
 
 def refusing(code: str) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
-from suite.fingerprint import jemalloc, maps
-from suite.fingerprint.openmp import RUN_TIMES
+from suite.fingerprint.effective import jemalloc, maps
+from suite.fingerprint.effective.openmp import RUN_TIMES
 
 FAMILIES: Mapping[str, str] = {
     "openmp": RUN_TIMES.pattern,

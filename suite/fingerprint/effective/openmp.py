@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from suite.fingerprint import elf, maps
-from suite.fingerprint.maps import Mapping
+from suite.fingerprint.effective import elf, maps
+from suite.fingerprint.effective.maps import Mapping
 
 RUN_TIMES = re.compile(r"lib(iomp5|omp|gomp)\b")
 SYMBOLS = re.compile(r"(GOMP_|omp_|__kmpc_|kmp_)\w+")

@@ -1,4 +1,4 @@
-"""A worker's start without torch: `python -m suite.fingerprint.rehearsal` prints one line of JSON, an `Effective`.
+"""A worker's start without torch: `python -m suite.fingerprint.effective.rehearsal` prints one line of JSON, an `Effective`.
 
 Started like a worker (same prefix, same environment), it loads the OpenMP run-time that torch's library needs, as torch would, lets
 the run-time start its threads, and says what is then in force. Well under half a second; torch is looked for, never imported.
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from suite.fingerprint import openmp
-from suite.fingerprint.effective import read
+from suite.fingerprint.effective import openmp
+from suite.fingerprint.effective.worker import read
 from suite.fingerprint.files import without_home
 
 

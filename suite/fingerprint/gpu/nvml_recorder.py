@@ -1,8 +1,8 @@
 """Recordings of NVML: made on a machine with GPUs, played where there are none.
 
-    python -m suite.fingerprint.nvml_recorder > recording.json
+    python -m suite.fingerprint.gpu.nvml_recorder > recording.json
 
-A recording holds the answers to exactly the calls that `suite.fingerprint.nvml` makes:
+A recording holds the answers to exactly the calls that `suite.fingerprint.gpu.nvml` makes:
 
     {"format": "speedproof NVML recording 1", "origin": "...", "calls": {
         "nvmlDeviceGetCount()": {"value": 1},
@@ -30,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from suite.fingerprint import nvml
+from suite.fingerprint.gpu import nvml
 from suite.fingerprint.identity import UUID, salted
 
 FORMAT = "speedproof NVML recording 1"

@@ -1,7 +1,7 @@
 """What NVIDIA's management library says of the driver and of each GPU, as facts.
 
 Everything here takes the library as an argument: the module `pynvml` (nvidia-ml-py), or a recording with its interface
-(`suite.fingerprint.nvml_recorder`). Process ids are only compared with one's own, and neither they nor the names of
+(`suite.fingerprint.gpu.nvml_recorder`). Process ids are only compared with one's own, and neither they nor the names of
 processes, serial numbers or raw UUIDs are kept.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 
 from suite.bundle.schema import Fact, FactStatus
 from suite.fingerprint.facts import Facts, absent, ok
-from suite.fingerprint.nvml_calls import (
+from suite.fingerprint.gpu.nvml_calls import (
     DEVICE_CALLS,
     MEMORY_CALL,
     OLD_MEMORY_CALL,

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import smbios
 from suite.fingerprint.facts import Facts, absent, first, joined, missing, ok, shown_by_container
 from suite.fingerprint.files import list_names, read_bytes, read_text
-from suite.fingerprint.smbios import Module
+from suite.fingerprint.memory import smbios
+from suite.fingerprint.memory.smbios import Module
 
 TABLE = "/sys/firmware/dmi/tables/DMI"
 ENTRIES = "/sys/firmware/dmi/entries"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import dimms, pages, tiers
 from suite.fingerprint.facts import Facts, call, from_file, missing, ok, shown_by_container, virtualised
 from suite.fingerprint.files import list_names, parse_fields, parse_size, read_text
-from suite.fingerprint.virtual import detect
+from suite.fingerprint.memory import dimms, pages, tiers
+from suite.fingerprint.system.virtual import detect
 
 NODES = "/sys/devices/system/node"
 MEMINFO = "/proc/meminfo"

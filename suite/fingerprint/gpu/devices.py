@@ -19,9 +19,10 @@ from pathlib import Path
 import msgspec
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import container, nvml
+from suite.fingerprint.container import engine as container
 from suite.fingerprint.facts import Facts, absent, call, from_file, ok
 from suite.fingerprint.files import list_names, read_text, under
+from suite.fingerprint.gpu import nvml
 from suite.fingerprint.identity import redact_uuids
 
 PCI = "/sys/bus/pci/devices"
@@ -32,7 +33,7 @@ MAKERS = {"0x1002": "AMD", "0x8086": "Intel"}
 DISPLAY, PROCESSING, SWITCH = "0x03", "0x12", "0x0680"  # PCI class codes: display, accelerator, bridge (NVSwitch)
 # Without persistence mode each GPU is woken for the question, which takes a second or two.
 TIMEOUT_S = 30.0
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 Asked = Facts | int | str
 """The facts NVML gave, its return code when it cannot be started, or why it could not be asked at all."""
@@ -206,7 +207,9 @@ class Spoken(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-def ask_apart(timeout_s: float, command: tuple[str, ...] = (sys.executable, "-m", "suite.fingerprint.gpu")) -> Asked:
+def ask_apart(
+    timeout_s: float, command: tuple[str, ...] = (sys.executable, "-m", "suite.fingerprint.gpu.devices")
+) -> Asked:
     """NVML's facts, asked in another process that is given up after `timeout_s`."""
     try:
         asking = subprocess.Popen(

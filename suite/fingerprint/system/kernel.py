@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import commandline, kernel_config
 from suite.fingerprint.facts import Facts, absent, call, first, from_file, missing, ok, virtualised
 from suite.fingerprint.files import list_names, read_text, selected, under
-from suite.fingerprint.virtual import detect
+from suite.fingerprint.system import commandline, kernel_config
+from suite.fingerprint.system.virtual import detect
 
 DMI = "/sys/class/dmi/id"
 # The DMI files that name a model. Serial numbers, UUIDs and asset tags (EC2 puts its instance id there) are never read.

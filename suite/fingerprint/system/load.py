@@ -11,7 +11,7 @@ from pathlib import Path
 from suite.bundle.schema import Fact
 from suite.fingerprint.facts import Facts, call, first, from_file, missing, virtualised
 from suite.fingerprint.files import read_text
-from suite.fingerprint.virtual import detect
+from suite.fingerprint.system.virtual import detect
 
 RESOURCES = ("cpu", "memory", "io", "irq")
 # Fields of /proc/stat's first line. Guest time is part of user time and is not added again.

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from suite.fingerprint import privileges
-from suite.fingerprint.effective import relevant_environment
+from suite.fingerprint.container import privileges
+from suite.fingerprint.effective.worker import relevant_environment
 from suite.fingerprint.facts import Facts, absent, call, from_file, ok
 from suite.fingerprint.files import read_text
 

@@ -1,6 +1,6 @@
 """What a measuring process sees in force: run inside the worker after warm-up, outside of timed code.
 
-`python -m suite.fingerprint.rehearsal` reads the same without torch, before anything is measured.
+`python -m suite.fingerprint.effective.rehearsal` reads the same without torch, before anything is measured.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from suite.bundle.schema import Effective
-from suite.fingerprint import log, maps, openmp, placement, runtime
+from suite.fingerprint.effective import log, maps, openmp, placement, runtime
 from suite.fingerprint.files import parse_fields, parse_size, read_text, without_home
 
 # Variables that steer threads, allocation, arithmetic, compilation or loading.
@@ -41,7 +41,7 @@ def read_effective(
     `threads` counts threads ("openmp_workers_bound" are those bound to one CPU); for the rest see `Effective`. `log_offset` is the
     size in bytes that the log which is standard error had before this process was started.
     """
-    from suite.fingerprint import torch as torch_facts
+    from suite.fingerprint.software import torch as torch_facts
 
     return read(
         case=case,

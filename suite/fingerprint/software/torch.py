@@ -1,4 +1,4 @@
-"""The facts of torch, read where torch is imported: in a worker, or by `python -m suite.fingerprint.torch` (JSON).
+"""The facts of torch, read where torch is imported: in a worker, or by `python -m suite.fingerprint.software.torch` (JSON).
 
 The only module of the fingerprint that imports torch, and only inside its functions.
 """

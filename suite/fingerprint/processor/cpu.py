@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import caches, clocks, flags, idle, microarchitecture
 from suite.fingerprint.facts import (
     Facts,
     absent,
@@ -22,7 +21,8 @@ from suite.fingerprint.facts import (
 )
 from suite.fingerprint.files import format_cpulist, list_names, parse_cpulist, read_text
 from suite.fingerprint.percpu import CPU, per_cpu
-from suite.fingerprint.virtual import detect
+from suite.fingerprint.processor import caches, clocks, flags, idle, microarchitecture
+from suite.fingerprint.system.virtual import detect
 from suite.launch import topology
 
 CPUINFO = "/proc/cpuinfo"

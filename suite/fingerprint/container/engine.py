@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from suite.bundle.schema import Fact
-from suite.fingerprint import cgroup, privileges
+from suite.fingerprint.container import cgroup, privileges
+from suite.fingerprint.container.mounts import Mount, covers, parse_mounts
 from suite.fingerprint.facts import Facts, absent, call, missing, ok
 from suite.fingerprint.files import format_cpulist, read_text, under
-from suite.fingerprint.load import parse_pressure
-from suite.fingerprint.mounts import Mount, covers, parse_mounts
+from suite.fingerprint.system.load import parse_pressure
 
 ENGINES = re.compile(r"\b(docker|kubepods|libpod|lxc|containerd|crio|garden)\b")
 # What the launcher hands in (suite/launch/engine.py): a container cannot see its own image.

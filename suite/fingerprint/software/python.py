@@ -6,9 +6,9 @@ import platform
 import sys
 import sysconfig
 
-from suite.fingerprint import packages
 from suite.fingerprint.facts import Facts, ok
 from suite.fingerprint.files import without_home
+from suite.fingerprint.software import packages
 
 
 def read() -> Facts:

@@ -1,0 +1,1 @@
+"""GPUs through NVML, and recordings of it."""

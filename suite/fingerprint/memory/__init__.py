@@ -1,0 +1,1 @@
+"""Memory: sizes and nodes, modules, page sizes, tiers."""

@@ -1,0 +1,1 @@
+"""The processor: model and flags, caches, clocks, idle states, micro-architecture."""

@@ -1,0 +1,1 @@
+"""Python and its packages, compilers, torch."""

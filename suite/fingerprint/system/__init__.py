@@ -1,0 +1,1 @@
+"""The operating system, kernel and board; load; the hypervisor."""
