@@ -91,7 +91,9 @@ def plan_ablation(request: Request, asked: AblationRequest, engine: schema.Engin
         processes_maximum=len(order),
         measure_budget_ns=MEASURE_BUDGET_NS[run.preset],
         warmup_budget_ns=min(run.procedure.warmup_budget_ns, MEASURE_BUDGET_NS[run.preset]),
-        pairs_minimum=min(2, run.procedure.pairs_minimum),
+        # The replicates are the rounds: time is better spent on another process than on more blocks in one.
+        block_minimum_iterations=3,
+        pairs_minimum=1,
         pairs_maximum=4,
         arm_minimum_ns=0,
     )
