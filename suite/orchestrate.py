@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,14 @@ import psutil
 from suite import rules, telemetry
 from suite.allocate import Wish, decide, ended_well, is_settled, pairs_for
 from suite.bundle import manifest, reader, schema
-from suite.bundle.writer import FINGERPRINT, RUN, Bundle
+from suite.bundle.writer import FINGERPRINT, RUN, Bundle, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display
 from suite.errors import UserError
 from suite.fingerprint.container import cgroup
 from suite.fingerprint.files import without_home
+from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots
 from suite.plan import arms_of
@@ -261,7 +262,10 @@ class Orchestrator:
             self.run.procedure.process_timeout_s, self.run.procedure.memory_ceiling_bytes or memory_ceiling()
         )
         supervisor = Supervisor(command, {**os.environ, **own}, log, limits, self.display.progress, tick)
-        return supervisor.run(encode, started)
+        try:
+            return supervisor.run(encode, started)
+        finally:
+            _without_names(log)
 
     def _take_telemetry(self, moment: telemetry.Moment, unit: Unit, incarnation: int) -> None:
         subject = telemetry.Subject(unit.case.name, unit.role, unit.process, incarnation)
@@ -317,6 +321,15 @@ class Orchestrator:
             self.bundle.event(schema.Noted(at=now(), message=str(error)))
             self._close("incomplete")
             raise
+
+
+def _without_names(log: Path) -> None:
+    """Take out of a worker's log what names the machine or the user: torch's warnings show paths, a traceback shows more."""
+    with suppress(OSError):
+        text = log.read_text(errors="replace")
+        kept = redact_text(text, names_to_hide())
+        if kept != text:
+            write_bytes(log, kept.encode())
 
 
 def memory_ceiling() -> int:

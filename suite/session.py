@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,6 +14,7 @@ import msgspec
 from suite.ablate import plan_ablation
 from suite.bundle import reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle, unwritable
+from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display, counted
 from suite.errors import UserError
@@ -48,6 +50,9 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         Interrupted: after Ctrl-C or SIGTERM.
     """
     # Everything that a mistyped word can spoil comes before an engine is chosen: it must not wait for an image to be built.
+    if request.model_dir:
+        # Workers look for the weights there; the bundle holds their hashes and no path.
+        os.environ["MODEL_DIR"] = request.model_dir
     continued = reader.find_run(options.output, options.resume) if options.resume else None
     if continued and (ignored := _ignored(request)):
         screen.say(
@@ -146,7 +151,6 @@ def _ignored(request: Request) -> list[str]:
         "ARMS": bool(request.arms),
         "PROCESSES": request.processes is not None,
         "PROFILE": not request.profile,
-        "MODEL_DIR": request.model_dir is not None,
         "MODEL_REVISION": request.model_revision is not None,
         **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }
@@ -194,6 +198,8 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
             machine = prepare(planned)
             if resumed:
                 _same_machine(path, machine)
+                for case in planned.cases:
+                    workload(case.workload).check_again(case)
             bundle.document(RUN, planned)
             if not resumed:
                 bundle.document(FINGERPRINT, machine.fingerprint(planned, []))

@@ -71,7 +71,6 @@ class Weights(Row, frozen=True, kw_only=True, omit_defaults=True):
     description: str
     model_id: str | None = None
     revision: str | None = None
-    path: str | None = None
     sha256: dict[str, str] = {}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from suite.bundle.schema import Fact
+from suite.fingerprint.files import without_home
 
 REMOVED = "<removed>"
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
@@ -47,6 +48,12 @@ def redact(facts: Mapping[str, Mapping[str, Fact]], names: Iterable[str]) -> dic
         subject: {name: _redact_fact(fact, patterns) for name, fact in found.items()}
         for subject, found in facts.items()
     }
+
+
+def redact_text(text: str, names: Iterable[str]) -> str:
+    """A text of any program's (a worker's log) without `names`, identifiers, home directories and the suite's own folder."""
+    whole = [re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in names]
+    return _redact_text(without_home(text), [UUID, MAC, *whole])
 
 
 def _redact_fact(fact: Fact, patterns: list[re.Pattern[str]]) -> Fact:

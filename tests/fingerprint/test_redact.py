@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from suite.fingerprint.facts import Facts, absent, ok
-from suite.fingerprint.redact import names_to_hide, redact
+from suite.fingerprint.files import OWN_FOLDER
+from suite.fingerprint.redact import names_to_hide, redact, redact_text
 
 
 def shown(value: object, *names: str) -> object:
@@ -39,3 +40,9 @@ def test_words_that_every_machine_has_are_no_names() -> None:
     environ = {"USER": "root", "LOGNAME": "ada", "SUDO_USER": "adalovelace"}
     assert names_to_hide(environ, "debian") == ["adalovelace"]
     assert names_to_hide({}, "node-17.cluster.example") == ["node-17", "node-17.cluster.example"]
+
+
+def test_a_programs_text_is_kept_without_names_homes_and_the_suites_own_folder() -> None:
+    text = f"{OWN_FOLDER}/.venv/lib/x.py:3: warning on quokka-17 at /home/ada/y, -I/home/ada/include"
+    kept = "<speedproof>/.venv/lib/x.py:3: warning on <removed> at ~/y, -I~/include"
+    assert redact_text(text, ["quokka-17"]) == kept
