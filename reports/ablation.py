@@ -77,9 +77,10 @@ class CaseAblation:
 
 @dataclass(frozen=True)
 class Ablated:
-    """The whole ablation."""
+    """The whole ablation; `reference` is the label of the level that the others are compared with."""
 
     design: str
+    reference: str
     cases: tuple[CaseAblation, ...]
     comparisons: int
 
@@ -103,7 +104,7 @@ def ablated(bundle: Loaded) -> Ablated:
     p_values = {
         (one.case.name, key): p for (one, key, _), p in zip(tested, adjusted([p for *_, p in tested]), strict=True)
     }
-    return Ablated(plan.design, tuple(_case(one, p_values) for one in measured), len(tested))
+    return Ablated(plan.design, plan.levels[0].label, tuple(_case(one, p_values) for one in measured), len(tested))
 
 
 # (level, the level it is compared with, quantity)
@@ -140,9 +141,9 @@ class _Measured:
 
     def previous(self, level: int) -> int:
         """The level whose settings this one adds to: the last before it that is not a repetition of nothing."""
-        if self.plan.design == "alone":
+        if self.plan.design != "steps":
             return 0
-        return next((n for n in range(level - 1, 0, -1) if self.plan.levels[n].knobs), 0)
+        return next((n for n in range(level - 1, 0, -1) if n != self.again), 0)
 
     def by_round(self, level: int, quantity: Quantity) -> ByRound:
         """Block times in ns by round; for the speedup one number a round, the ratio of the baseline's time to the arm's."""
@@ -162,18 +163,20 @@ class _Measured:
 
     @property
     def again(self) -> int | None:
-        """The level that repeats "nothing set"; None when the plan has none."""
-        return next((n for n, level in enumerate(self.plan.levels) if n and not level.knobs), None)
+        """The level that repeats the first one; None when the plan has none."""
+        first = self.plan.levels[0].knobs
+        return next((n for n, level in enumerate(self.plan.levels) if n and level.knobs == first), None)
 
     def floor(self, quantity: Quantity) -> NoiseFloor:
-        """The noise floor: what the level that repeats "nothing set" shows against it."""
+        """The noise floor: what the level that repeats the first one shows against it."""
+        name = self.plan.levels[0].label
         found = self.effects[self.again, 0, quantity] if self.again else "no level repeats it"
         if isinstance(found, str):
-            return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: nothing set was not measured against itself ({found})")
+            return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: {name} was not measured against itself ({found})")
         delta = noise_floor(found).delta
         if delta <= MINIMUM_NOISE_FLOOR:
-            return NoiseFloor(delta, "the least that is ever assumed; nothing set against itself showed no more")
-        return NoiseFloor(delta, "from processes with nothing set against others with nothing set")
+            return NoiseFloor(delta, f"the least that is ever assumed; {name} against itself showed no more")
+        return NoiseFloor(delta, f"from processes with {name} against others with {name}")
 
 
 def in_rounds(text: str) -> str:

@@ -123,6 +123,32 @@ def ablate(
     lead(request, output, engine, resume, quiet=quiet, json=json)
 
 
+@app.command("container-cost")
+def container_cost(
+    preset: Preset = "quick",
+    output: Output = Path("results"),
+    cases: Cases = "",
+    arms: Arms = "",
+    rounds: Annotated[
+        int | None, typer.Option(help="How often each side is started, instead of the preset's number.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="auto, docker or podman.")] = "auto",
+    resume: Resume = "",
+    cores: Cores = "",
+    nodes: Nodes = "",
+    smt: Smt = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Measure what running in a container costs on this machine: the same cases on the host and in it, in turn."""
+    from suite.bundle.schema import LaunchRequest
+    from suite.plan import AblationRequest, Request
+
+    launch = LaunchRequest(cores=cores, nodes=nodes, smt=smt)
+    request = Request(preset, cases, arms, None, False, None, None, launch, AblationRequest("container", rounds))
+    lead(request, output, engine, resume, quiet=quiet, json=json)
+
+
 def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: bool, json: bool) -> NoReturn:
     """Carry a request out, render what came of it, and end with the exit status of both."""
     from suite import display, session

@@ -8,19 +8,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from suite.ablate import CONTAINER
 from suite.arms import ARMS
 from suite.bundle.schema import SCHEMA_VERSION, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
 from suite.errors import UserError
 from suite.fingerprint import host
 from suite.fingerprint.collect import collect
 from suite.launch import command, libraries, settings, topology
+from suite.launch.contained import launch_in
 from suite.launch.findings import findings as launch_findings
+from suite.launch.profiles import Knob
 from suite.launch.rehearsal import rehearse
 from suite.probe import Probe
 from suite.profiling.compilation import CACHE_VARIABLE
@@ -116,7 +119,29 @@ def _merged(found: Sequence[Finding]) -> list[Finding]:
     return list(kept.values())
 
 
-def prepare(run: Run) -> Machine:
+def _levels(run: Run, bundle: Path, cache: Path, plan: Callable[[frozenset[Knob] | None], command.Launch]) -> list[command.Launch]:
+    """The launches of an ablation's levels: with fewer knobs, or in a container of its engine."""
+    if run.ablation is None:
+        return []
+    launches = []
+    for level in run.ablation.levels:
+        if CONTAINER not in level.knobs or run.ablation.engine is None:
+            launches.append(plan(frozenset(level.knobs)))  # type: ignore[arg-type]
+            continue
+        own = cache / "container"
+        folders = {
+            bundle.resolve(): bundle.resolve(),
+            cache / "measure": own / "measure",
+            toolchain_cache(): own / "toolchain",
+        }
+        for folder in (*folders.keys(), *folders.values()):
+            folder.mkdir(parents=True, exist_ok=True)
+        passed = ("TORCHINDUCTOR_CACHE_DIR", CACHE_VARIABLE, "HF_HUB_OFFLINE", "PYTHONUNBUFFERED")
+        launches.append(launch_in(run.ablation.engine, plan(None), run.launch, folders, passed))
+    return launches
+
+
+def prepare(run: Run, bundle: Path) -> Machine:
     """Look at the machine, rehearse the launch, and try the C++ compiler (once per machine this builds torch's precompiled header).
 
     Raises:
@@ -127,14 +152,14 @@ def prepare(run: Run) -> Machine:
     forget_stale(root)
     here, found = topology.read(), libraries.find(os.environ)
     launch = command.plan(here, found, os.environ, run.launch)
-    levels = run.ablation.levels if run.ablation else []
-    launches = [command.plan(here, found, os.environ, run.launch, knobs=frozenset(level.knobs)) for level in levels]  # type: ignore[arg-type]
+    cache = root / run.run_id
+    launches = _levels(run, bundle, cache, lambda knobs: command.plan(here, found, os.environ, run.launch, knobs=knobs))
     findings = rehearsed(launch)
     refuse_if_strict(run.launch, findings)
     answer = _probe(launch)
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
     facts = host.with_host({**collect(), "torch": answer.facts}, os.environ)
-    return Machine(launch, root / run.run_id, facts, not_run, answer.compile_ns, launches, findings)
+    return Machine(launch, cache, facts, not_run, answer.compile_ns, launches, findings)
 
 
 def rehearsed(launch: command.Launch) -> list[Finding]:

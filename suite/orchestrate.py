@@ -256,6 +256,9 @@ class Orchestrator:
 
         def encode(descriptor: int) -> bytes:
             filled = msgspec.structs.replace(assignment, progress_descriptor=descriptor, log_offset=offset)
+            if launch.contained:
+                # Neither a descriptor nor a process id means anything across a container's border.
+                filled = msgspec.structs.replace(filled, progress_descriptor=-1, parent=0)
             return msgspec.json.encode(filled)
 
         limits = Limits(

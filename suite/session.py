@@ -59,7 +59,11 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
             f"note: a continued run keeps its own plan; {', '.join(ignored)} {'is' if len(ignored) == 1 else 'are'} ignored"
         )
     planned = _continued(continued) if continued else _planned(request, options.argv)
-    choice = engines.choose(_engine_wanted(planned, options) if continued else options.engine, announce=screen.say)
+    if planned.ablation and planned.ablation.design == "container":
+        planned = _with_container(planned, options.engine, screen)
+        choice = engines.Choice(engines.native("the container is what is measured"), starts_container=False)
+    else:
+        choice = engines.choose(_engine_wanted(planned, options) if continued else options.engine, announce=screen.say)
     if choice.starts_container:
         return _in_container(choice.engine, request, options, screen)
     if continued:
@@ -77,6 +81,24 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
 def _planned(request: Request, argv: list[str]) -> schema.Run:
     engine = engines.native("not chosen yet")
     return plan_ablation(request, request.ablation, engine, argv) if request.ablation else plan(request, engine, argv)
+
+
+def _with_container(planned: schema.Run, engine: str, screen: Display) -> schema.Run:
+    """The plan with the engine whose containers are measured; a continued run keeps its image.
+
+    Raises:
+        UserError: no engine works here, or a continued run's image is gone.
+    """
+    assert planned.ablation is not None
+    before = planned.ablation.engine
+    if engine == "native":
+        raise UserError("container-cost compares the host with a container: ENGINE=native leaves nothing to compare.")
+    found = engines.choose(before.name if before else engine, announce=screen.say).engine
+    if not found.containerised:
+        raise UserError(f"container-cost needs docker or podman with the image speedproof:cpu: {found.reason}.")
+    if before and before.image_digest != found.image_digest:
+        raise UserError(f"{planned.run_id} measured the image {before.image_digest}, and it is {found.image_digest} now; start a new run.")
+    return msgspec.structs.replace(planned, ablation=msgspec.structs.replace(planned.ablation, engine=found))
 
 
 def _engine_wanted(planned: schema.Run, options: Options) -> str:
@@ -195,7 +217,7 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
         try:
             screen.say("looking at the machine ...")
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
-            machine = prepare(planned)
+            machine = prepare(planned, path)
             if resumed:
                 _same_machine(path, machine)
                 for case in planned.cases:

@@ -82,3 +82,14 @@ def test_the_command_asks_for_the_same_ablation_again() -> None:
 def test_what_cannot_be_planned_is_refused(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         make(**options)  # type: ignore[arg-type]
+
+
+def test_a_container_is_compared_with_the_host_and_the_host_with_itself() -> None:
+    run = make("container")
+    plan = plan_of(run)
+    host, again, container = plan.levels
+    assert host.knobs == again.knobs
+    assert container.knobs == [*host.knobs, "container"]
+    assert [case.name for case in run.cases] == ["pointwise_chain/16384x512-fp32", "matmul_add/1024-fp32"]
+    assert "-container-quick-" in run.run_id
+    assert run.command == "make container-cost PRESET=quick"

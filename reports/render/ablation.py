@@ -14,6 +14,14 @@ SPEEDUP_WORDS = {"faster": "larger", "slower": "smaller", "equivalent": "the sam
 """Of a speedup, verdicts say larger and smaller: it is no time."""
 
 
+COMPARED = {
+    "steps": "all launch settings against none",
+    "alone": "all launch settings against none",
+    "container": "in a container against the host",
+}
+"""What the headline compares, by design."""
+
+
 def word(effect: Effect) -> str:
     """The verdict on an effect, in the words of its quantity; "no verdict" without one."""
     if effect.verdict is None or effect.verdict.word is None:
@@ -28,7 +36,7 @@ def headline(found: Ablated) -> str:
     if not last.whole or not last.times_ns:
         return f"{case.case.title}: the last level of settings was not measured ({last.trouble or 'the run has not come to it'})."
     times = [_phrase(case, last, (arm.label, "time"), arm) for arm in case.arms if (arm.label, "time") in last.whole]
-    return f"{case.case.title}, all launch settings against none: {'; '.join([*times, *speedup_change(case)])}."
+    return f"{case.case.title}, {COMPARED[found.design]}: {'; '.join([*times, *speedup_change(case)])}."
 
 
 def _phrase(case: CaseAblation, level: LevelResult, quantity: Quantity, arm: schema.Arm) -> str:
@@ -40,14 +48,14 @@ def _phrase(case: CaseAblation, level: LevelResult, quantity: Quantity, arm: sch
     return {
         "faster": f"{who} is {rate} as fast",
         "slower": f"{who} is slower, at {rate} its speed",
-        "equivalent": f"{who} is as fast as without, within {numbers.percent(case.floors[quantity].delta)}",
+        "equivalent": f"{who} is as fast, within {numbers.percent(case.floors[quantity].delta)}",
         "inconclusive": f"nothing is claimed about {who}",
         None: f"{who} ran at {rate} its speed, without a verdict",
     }[claimed]
 
 
 def speedup_change(case: CaseAblation) -> list[str]:
-    """How every candidate's speedup over eager changes from nothing set to all settings, where that is known."""
+    """How every candidate's speedup over eager changes from the first level to the last, where that is known."""
     first, last = case.levels[0], case.levels[-1]
     told = []
     for arm in case.arms:

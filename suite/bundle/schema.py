@@ -202,12 +202,14 @@ class Ablation(Row, frozen=True, kw_only=True, omit_defaults=True):
 
     Process p of a case belongs to round p // len(levels) and was started with the settings of `levels[order[p]]`; the first level is
     what the others are compared with, and a level of the same knobs is its own rival, for the noise floor. In the design "steps" each
-    level adds to the one before it; in "alone" each stands alone.
+    level adds to the one before it; in "alone" each stands alone; in "container" the last level's workers each run in a container of
+    `engine`, the others on the host.
     """
 
-    design: Literal["steps", "alone"]
+    design: Literal["steps", "alone", "container"]
     levels: Annotated[list[Level], Meta(min_length=2)]
     order: list[Count]
+    engine: Engine | None = None
 
 
 class Run(Row, frozen=True, kw_only=True, omit_defaults=True):

@@ -47,7 +47,8 @@ class Launch:
     """How to start a worker. `environment` holds only what the suite sets, to be laid over the user's own.
 
     `unavailable` maps the name of a requested setting that could not even be tried (no numactl, no libjemalloc) to the reason;
-    `findings` says what planning found wrong, with its proof; `notes` are sentences for the user.
+    `findings` says what planning found wrong, with its proof; `notes` are sentences for the user. A `contained` launch starts its own
+    container for each worker.
     """
 
     profile: str
@@ -57,6 +58,7 @@ class Launch:
     notes: list[str] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    contained: bool = False
 
     @property
     def cpus(self) -> list[int]:

@@ -165,3 +165,16 @@ def test_an_ablation_that_was_interrupted_still_has_a_report(tmp_path: Path) -> 
     (path / "samples.jsonl").write_bytes(b"")
     html, _ = render(path)
     assert "was not measured" in html.read_text()
+
+
+def test_a_container_is_held_against_the_host(tmp_path: Path) -> None:
+    times = {"host": (10.0, 4.0), "host again": (10.0, 4.0), "container": (10.5, 4.0)}
+    path = write(tmp_path / "run", design="container", times=times)
+    found = effects(path)
+    assert found["container", "eager", "time"] == (pytest.approx(10 / 10.5, rel=0.005), "slower")
+    assert found["container", "inductor", "time"][1] == "equivalent"
+    sentence = told.headline(ablated(reader.load(path)))
+    assert "in a container against the host: eager is slower, at 0.952" in sentence
+    text = render(path)[0].read_text()
+    assert "What each step adds" not in text
+    assert "what a container costs" in text
