@@ -77,6 +77,9 @@ ablate: setup ## Measure what each launch setting buys on this machine (about ha
 	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
 	if [ -n "$$DESIGN" ]; then set -- "$$@" --design "$$DESIGN"; fi; \
 	if [ -n "$$ROUNDS" ]; then set -- "$$@" --rounds "$$ROUNDS"; fi; \
+	if [ -n "$$SETTINGS$$THREADS" ]; then \
+	  echo "speedproof: an ablation switches the tuned profile's settings one by one: leave SETTINGS and THREADS out." >&2; exit 2; fi; \
+	case $$STRICT in yes | YES | 1 | true) set -- "$$@" --strict ;; esac; \
 	$(where); $(resume); exec $(PYTHON_ENV) -m suite ablate "$$@"
 
 smoke: export PRESET = smoke

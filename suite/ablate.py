@@ -65,7 +65,9 @@ def levels(design: Design) -> list[schema.Level]:
         return [
             schema.Level(label="host", knobs=list(knobs), description="natively, with the tuned profile"),
             schema.Level(label="host again", knobs=list(knobs), description="the same again: the noise floor"),
-            schema.Level(label="container", knobs=[*knobs, CONTAINER], description="each process in a container of its own"),
+            schema.Level(
+                label="container", knobs=[*knobs, CONTAINER], description="each process in a container of its own"
+            ),
         ]
     found = [
         schema.Level(label=NONE, knobs=[], description="nothing is set"),
@@ -90,8 +92,10 @@ def plan_ablation(request: Request, asked: AblationRequest, engine: schema.Engin
     design, rounds = asked.design, asked.rounds
     if design not in CASES:
         raise UserError(f"unknown design '{design}'{nearest(design, ('steps', 'alone'))}; they are steps and alone.")
-    if rounds is not None and rounds < 1:
-        raise UserError(f"an ablation needs at least one round, not {rounds}.")
+    if rounds is not None and (rounds < 1 or (rounds > 1 and rounds % 2)):
+        raise UserError(
+            f"rounds come in mirrored twos, so that a drift cancels: an even number (or 1, to try), not {rounds}."
+        )
     if request.launch.settings != "tuned" or request.launch.threads:
         raise UserError("an ablation switches the tuned profile's settings one by one: leave settings and threads out.")
     filled = replace(request, cases=request.cases or CASES[design], arms=request.arms or DEFAULT_ARMS, profile=False)
@@ -114,7 +118,9 @@ def plan_ablation(request: Request, asked: AblationRequest, engine: schema.Engin
     )
     return msgspec.structs.replace(
         run,
-        run_id=run.run_id.replace(f"-{run.preset}-", f"-{'container' if design == 'container' else 'ablate'}-{run.preset}-"),
+        run_id=run.run_id.replace(
+            f"-{run.preset}-", f"-{'container' if design == 'container' else 'ablate'}-{run.preset}-"
+        ),
         # Levels are the rivals here, so the baseline is not measured twice in a process.
         arms=[arm for arm in run.arms if arm.role != "noise"],
         procedure=procedure,

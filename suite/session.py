@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from contextlib import suppress
@@ -19,9 +20,12 @@ from suite.clocktime import now
 from suite.display import Display, counted
 from suite.errors import UserError
 from suite.launch import engine as engines
+from suite.launch.command import STEERING
 from suite.machine import Machine, prepare
 from suite.orchestrate import Orchestrator, sigterm_as_interrupt
 from suite.plan import Request, launch_variables, plan, source
+
+MANY_FILES = 16384
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         UserError, BundleError: one sentence about what is wrong and what to do.
         Interrupted: after Ctrl-C or SIGTERM.
     """
+    _allow_many_files()
     # Everything that a mistyped word can spoil comes before an engine is chosen: it must not wait for an image to be built.
     if request.model_dir:
         # Workers look for the weights there; the bundle holds their hashes and no path.
@@ -78,6 +83,15 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
     return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
 
 
+def _allow_many_files() -> None:
+    """Telemetry keeps several files of every CPU open: on a machine of hundreds of CPUs more than the usual soft limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (max(soft, min(hard, MANY_FILES)) if hard != -1 else MANY_FILES, hard)
+        )
+
+
 def _planned(request: Request, argv: list[str]) -> schema.Run:
     engine = engines.native("not chosen yet")
     return plan_ablation(request, request.ablation, engine, argv) if request.ablation else plan(request, engine, argv)
@@ -97,7 +111,9 @@ def _with_container(planned: schema.Run, engine: str, screen: Display) -> schema
     if not found.containerised:
         raise UserError(f"container-cost needs docker or podman with the image speedproof:cpu: {found.reason}.")
     if before and before.image_digest != found.image_digest:
-        raise UserError(f"{planned.run_id} measured the image {before.image_digest}, and it is {found.image_digest} now; start a new run.")
+        raise UserError(
+            f"{planned.run_id} measured the image {before.image_digest}, and it is {found.image_digest} now; start a new run."
+        )
     return msgspec.structs.replace(planned, ablation=msgspec.structs.replace(planned.ablation, engine=found))
 
 
@@ -133,7 +149,11 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
     }
     verb = "ablate" if request.ablation else "bench"
     arguments = [verb, *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]
-    flags = {"--no-profile": not request.profile, "--smt": request.launch.smt, "--strict": request.launch.strict}
+    flags = {
+        "--no-profile": not request.profile and not request.ablation,
+        "--smt": request.launch.smt,
+        "--strict": request.launch.strict,
+    }
     arguments += [flag for flag, given in flags.items() if given]
     try:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -148,7 +168,7 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         arguments,
         options.output,
         Path(request.model_dir) if request.model_dir else None,
-        environment={"MODEL_REVISION": request.model_revision} if request.model_revision else None,
+        environment=_passed_on(request, screen),
         terminal=sys.stdout.isatty(),
     )
     with subprocess.Popen(command) as process:
@@ -160,10 +180,22 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
     shown = [
         path for path in reader.runs(options.output) if path not in before or path.name == Path(options.resume).name
     ]
-    for path in shown if status == 0 else []:
-        print(path / "report.html")
-        print(path / "report.pdf")
+    paths = [str(path / name) for path in shown if status == 0 for name in ("report.html", "report.pdf")]
+    if "--json" in screen.flags:
+        print(msgspec.json.encode({"event": "rendered", "paths": paths}).decode())
+    else:
+        print("\n".join(paths), end="\n" if paths else "")
     return status
+
+
+def _passed_on(request: Request, screen: Display) -> dict[str, str]:
+    """Variables for the container: what the user exported stands there too, but for paths of the host's."""
+    passed = {name: value for name, value in os.environ.items() if STEERING.fullmatch(name)}
+    if passed.pop("LD_PRELOAD", ""):
+        screen.say("note: LD_PRELOAD names files of the host and is not passed on to the container")
+    if request.model_revision:
+        passed["MODEL_REVISION"] = request.model_revision
+    return passed
 
 
 def _ignored(request: Request) -> list[str]:
@@ -172,7 +204,9 @@ def _ignored(request: Request) -> list[str]:
         "CASES": bool(request.cases),
         "ARMS": bool(request.arms),
         "PROCESSES": request.processes is not None,
-        "PROFILE": not request.profile,
+        "PROFILE": not request.profile and not request.ablation,
+        "DESIGN": bool(request.ablation and request.ablation.design == "alone"),
+        "ROUNDS": bool(request.ablation and request.ablation.rounds),
         "MODEL_REVISION": request.model_revision is not None,
         **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }

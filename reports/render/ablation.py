@@ -8,6 +8,7 @@ from reports.ablation import SPEEDUP, Ablated, CaseAblation, Effect, LevelResult
 from reports.render import numbers
 from reports.render.view import arm_in_words
 from suite.bundle import schema
+from suite.bundle.reader import Loaded
 from suite.statistics.ratio import Ratio
 
 SPEEDUP_WORDS = {"faster": "larger", "slower": "smaller", "equivalent": "the same", "inconclusive": "inconclusive"}
@@ -160,6 +161,20 @@ def floors(case: CaseAblation) -> str:
         for name, quantity in zip(quantity_names(case), case.quantities, strict=True)
     ]
     return f"Noise floor: {'; '.join(each)}."
+
+
+def doubts(case: CaseAblation, bundle: Loaded) -> list[str]:
+    """Sentences on accuracy: which arm computes something else, or was not checked."""
+    told = []
+    for arm in case.arms:
+        if arm.role != "candidate":
+            continue
+        found = bundle.accuracies.get((case.case.name, arm.name))
+        if found is None:
+            told.append(f"The accuracy of {arm.label} was not checked.")
+        elif not found.passed:
+            told.append(f"{arm.label} fails its accuracy check: {found.message}. Its speed is not to be quoted.")
+    return told
 
 
 def in_force(level: LevelResult) -> str:

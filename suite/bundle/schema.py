@@ -277,11 +277,15 @@ class Finding(Row, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fingerprint(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """fingerprint.json: `facts[subject][name]`, the settings of the measuring processes, and what was found wrong with either."""
+    """fingerprint.json: `facts[subject][name]`, the settings of the measuring processes, and what was found wrong with either.
+
+    `settings_of` is the level that the settings are of, in an ablation.
+    """
 
     schema_version: str
     facts: dict[Text, dict[Text, Fact]]
     settings: list[Setting] = []
+    settings_of: str = ""
     findings: list[Finding] = []
 
 

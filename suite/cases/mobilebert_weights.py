@@ -55,7 +55,9 @@ def locate(weights: Weights, environ: Mapping[str, str] = os.environ) -> Path | 
         raise UserError(f"the weights of this run ({weights.description}) are no longer where they were.")
     changed = [name for name, digest in _digests(folder, file).items() if weights.sha256.get(name) != digest]
     if changed:
-        raise UserError(f"{', '.join(changed)} of this run's weights ({weights.description}) changed since it was started.")
+        raise UserError(
+            f"{', '.join(changed)} of this run's weights ({weights.description}) changed since it was started."
+        )
     return folder
 
 
