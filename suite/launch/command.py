@@ -191,6 +191,7 @@ class _Draft:
             if code == 0:
                 self.prefix = prefix
                 break
+            message = " ".join(message.split())
             refusals.append(f"`{' '.join(prefix)} true` fails: {message or 'without a message'} (exit code {code})")
         if refusals and "numactl" in refusals[0]:
             self._denied(refusals)
