@@ -13,7 +13,7 @@ TAIL_CHARACTERS = 40_000
 NO_WAY = (
     r"no such host|could not resolve|temporary failure (?:in name resolution|resolving)|network is unreachable|connection (?:refused|"
     r"timed out|reset)|i/o timeout|no route to host|failed to establish a new connection|max retries exceeded|read timed out|"
-    r"name or service not known|tls handshake timeout|certificate"
+    r"name or service not known|tls handshake timeout|certificate verify failed|unknown authority"
 )
 
 # The first that fits is taken: a full disk and a wrong hash break later steps too.
@@ -52,6 +52,8 @@ def why(log: Path) -> str:
         text = log.read_text(errors="replace")[-TAIL_CHARACTERS:]
     except OSError:
         return ""
+    # What a step is going to do, as podman and docker announce it, is no sign of what went wrong.
+    text = "\n".join(line for line in text.splitlines() if not re.match(r"STEP \d+/\d+: |#\d+ \[", line))
     for pattern, cause in CAUSES:
         if re.search(pattern, text, re.IGNORECASE):
             return cause

@@ -237,7 +237,7 @@ class _Site:
         digest, label = self.inspect(facts.name)
         if outcome != "ok" or label != source:
             late = f" within {BUILD_TIMEOUT_S / 60:.0f} minutes" if outcome == "timed out" else ""
-            cause = build_failure.why(log)
+            cause = build_failure.why(log) if outcome != "ok" else "what was built is not of this source"
             return (
                 f"the image {IMAGE} could not be built{late}{f': {cause}' if cause else ''} (log: {trial.shown(log)})"
             )
@@ -261,7 +261,8 @@ class _Site:
 
         def start(some: Sequence[Flag]) -> Answer:
             words = [word for flag in some for word in flag.words]
-            binds = handover.bind(place.output, RESULTS) + (handover.bind(cache, handover.CACHE) if cache else [])
+            folders = [(place.output, RESULTS), *handover.cache_folders(cache)]
+            binds = [part for folder, target in folders for part in handover.bind(folder, target)]
             argv = [engine.name, "run", *words, *binds, "--entrypoint=sh", handover.image(engine), "-c", trial.SCRIPT]
             return self.run(argv, trial.TIMEOUT_S, None)
 
@@ -286,7 +287,7 @@ class _Site:
 def _prepared(folder: Path) -> Path | None:
     """The folder, made and marked as used now (unused ones are removed after a week); None when that is not possible."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / handover.HEADERS).mkdir(parents=True, exist_ok=True)
         os.utime(folder)
     except OSError:
         return None

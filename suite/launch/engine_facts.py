@@ -149,11 +149,13 @@ def _architecture(text: object) -> str:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object in a text; empty for anything else."""
+    """The JSON object in a text, or the one in a list of one, as some podmans print it; empty for anything else."""
     try:
         told = json.loads(text)
     except ValueError:
         return {}
+    if isinstance(told, list) and len(told) == 1:
+        told = told[0]
     return told if isinstance(told, dict) else {}
 
 

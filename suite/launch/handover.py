@@ -18,6 +18,11 @@ IMAGE = "speedproof:cpu"
 RESULTS = "/results"
 MODEL = "/model"
 CACHE = "/cache"
+LOGIN = "speedproof"
+HEADERS, HEADERS_HERE = "inductor", f"/tmp/torchinductor_{LOGIN}"
+"""Folder in the image's cache, and where torch looks for its precompiled header: below the temporary folder, by the user's name, whatever
+TORCHINDUCTOR_CACHE_DIR says (torch/_inductor/codecache.py, `_HEADER_DIR`)."""
+
 HOST_FACTS = "host-fingerprint.json"
 CONTAINER_ENGINES: tuple[ContainerEngine, ...] = ("docker", "podman")
 
@@ -46,6 +51,11 @@ def image_cache(root: Path, engine: Engine) -> Path:
     return root / f"{engine.name}-{digest[:DIGEST_DIGITS] or 'unknown'}"
 
 
+def cache_folders(cache: Path | None) -> list[tuple[Path, str]]:
+    """The cache's folders, and where the container has them."""
+    return [] if cache is None else [(cache, CACHE), (cache / HEADERS, HEADERS_HERE)]
+
+
 def container_command(
     engine: Engine,
     arguments: Sequence[str],
@@ -64,14 +74,14 @@ def container_command(
     if not engine.containerised:
         raise ValueError(f"the engine {engine.name} starts no containers")
     # Read only: a run must not be able to change the weights that it reports hashes of.
-    folders = [("results", output, RESULTS, False), ("model", model_dir, MODEL, True), ("cache", cache, CACHE, False)]
-    mounted = [(name, folder, target, fixed) for name, folder, target, fixed in folders if folder is not None]
-    # The bundle tells which folders were mounted, not where they lie.
+    mounted = [("results", output, RESULTS, False), *([("model", model_dir, MODEL, True)] if model_dir else [])]
+    mounted += [("cache", folder, target, False) for folder, target in cache_folders(cache)]
+    # The bundle tells what was mounted, not where it lies on this side.
     told = [f"<{name}>:{target}{':ro' if fixed else ''}" for name, _, target, fixed in mounted]
     variables = {
         **(environment or {}),
         **({"MODEL_DIR": MODEL} if model_dir is not None else {}),
-        **({"XDG_CACHE_HOME": CACHE} if cache is not None else {}),
+        **({"XDG_CACHE_HOME": CACHE, "LOGNAME": LOGIN} if cache is not None else {}),
         # What was collected on the host lies beside the runs, and so in the container's sight.
         **({"SPEEDPROOF_HOST_FINGERPRINT": f"{RESULTS}/{HOST_FACTS}"} if (output / HOST_FACTS).is_file() else {}),
         ENGINE: engine.name,

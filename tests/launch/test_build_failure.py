@@ -21,6 +21,7 @@ PIP = (
     "WARNING: Retrying after connection broken by 'NewConnectionError(': Failed to establish a new connection: [Errno -3]')': "
     "/simple/torch/\nERROR: No matching distribution found for torch==2.13.0\nsetup: installing torch failed"
 )
+CERT = "pip: SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed')) /simple/x/"
 HASH = (
     "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package versions, please\n"
     "setup: installing the locked packages failed"
@@ -36,10 +37,12 @@ HASH = (
         ("Error: creating build container: debian:bookworm-slim: image not known", "docker/offline-base builds one"),
         (APT, "need a Debian mirror"),
         (PIP, "need a package index"),
+        (CERT, "need a package index"),
         (HASH, "not the one that the lock names by its hash"),
         ("curl: (6) Could not resolve host: example.org", "a step needs the network"),
         ("exec /bin/sh: exec format error", "for another processor"),
         ('STEP 3: RUN x\nError: building at STEP "RUN x": exit status 7\n', "it ends with: building at STEP"),
+        ("STEP 2/21: RUN apt-get install unable ca-certificates\n#5 [cpu 2/9] RUN pip: connection refused", ""),
         ("setup: installing torch 2.13.0\nsetup: ready\n", ""),
         ("", ""),
     ],

@@ -44,7 +44,9 @@ def test_results_are_mounted_and_the_model_read_only(tmp_path: Path):
 def test_a_cache_is_mounted_and_named_to_the_suite_inside(tmp_path: Path):
     command = container_command(ENGINE, ["bench"], tmp_path, cache=tmp_path / "cache")
     assert f"{tmp_path}/cache:/cache" in command
-    assert environment(command)["XDG_CACHE_HOME"] == "/cache"
+    assert f"{tmp_path}/cache/inductor:/tmp/torchinductor_speedproof" in command
+    passed = environment(command)
+    assert (passed["XDG_CACHE_HOME"], passed["LOGNAME"]) == ("/cache", "speedproof")
     assert "XDG_CACHE_HOME" not in environment(container_command(ENGINE, ["bench"], tmp_path))
 
 
