@@ -39,8 +39,9 @@ def document() -> Iterator[str]:
     yield "| `/results` | `OUTPUT` | bundles, owned by whoever started the run |"
     yield "| `/model` | `MODEL_DIR`, read-only | a run cannot change the weights that it reports hashes of |"
     yield (
-        "| `/cache`, `/tmp/torchinductor_speedproof` | a folder of this image in the user's cache directory | torch's precompiled header and what was found out about the "
-        "processor, as natively; arms compile into a folder of their run's own, empty at its start, so that *cold* stays cold |"
+        "| `/cache`, `/tmp/torchinductor_speedproof` | a folder of this image in the user's cache directory | torch's precompiled header "
+        "and what was found out about the processor, as natively; arms compile into a folder of their run's own, empty at its start, so "
+        "that *cold* stays cold |"
     )
     yield ""
     yield "## Rootless engines"
