@@ -41,6 +41,10 @@ CAUSES: Sequence[tuple[str, str]] = (
         "wheels, in BUILD_FLAGS",
     ),
     (NO_WAY, "a step needs the network and finds no way out: name one in BUILD_FLAGS"),
+    (
+        r"insufficient UIDs or GIDs|no subuid ranges|/etc/subuid",
+        "this user has no range of user ids for the image's files: as root, add one to /etc/subuid and /etc/subgid",
+    ),
     (r"exec format error|does not match the specified platform", "the base image is for another processor"),
     (r"permission denied|operation not permitted", "a step is not permitted to this user or engine"),
 )

@@ -128,9 +128,11 @@ def _why(name: ContainerEngine, answer: Answer, told: dict[str, Any]) -> str:
 
 def message(error: str) -> str:
     """The line of a program's standard error that says what is wrong, short and without paths of home or long ids."""
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
-    chosen = next((line for line in lines if re.search(r"\berror\b|denied|cannot|failed", line, re.I)), None)
-    line = chosen or (lines[-1] if lines else "")
+    # podman's libraries write their log beside its own words: time="..." level=error msg="...".
+    lines = [re.sub(r'^time=.*? msg="(.*)"$', r"\1", line.strip()) for line in error.splitlines() if line.strip()]
+    signs = (r"^(docker: )?Error\b", r"\berror\b|denied|cannot|failed")
+    chosen = (line for sign in signs for line in lines if re.search(sign, line, re.IGNORECASE))
+    line = next(chosen, lines[-1] if lines else "")
     line = re.sub(r"^(docker: |Error: |Error response from daemon: |error: )+", "", line)
     line = re.sub(r"\b[0-9a-f]{32,}\b", "<id>", without_home(line)).rstrip(".")
     return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE].rstrip()} ..."

@@ -46,17 +46,12 @@ def document() -> Iterator[str]:
     yield ""
     yield "## Rootless engines"
     yield ""
-    yield "The user's own ids are kept inside, so that bundles belong to them:"
+    poor = EngineFacts("podman", "", rootless=True, cpuset=False)
+    old = EngineFacts("podman", "", rootless=True, cgroup_version="1")
+    user = next(flag for flag in run_flags(poor, USER).flags if flag.text.startswith("--user"))
+    yield f"`{user.text}` instead of the user's own number: {user.reason}. What is lost:"
     yield ""
-    rootless = [EngineFacts(name, "", rootless=True) for name in ("docker", "podman")]
-    for engine in rootless:
-        own = [flag for flag in run_flags(engine, USER).flags if flag.text.startswith("--user")]
-        yield f"- {engine.name}: {'; '.join(f'`{flag.text}` ({flag.reason})' for flag in own)}"
-    yield ""
-    yield "What is lost:"
-    yield ""
-    poor = EngineFacts("podman", "", rootless=True, cgroup_version="1", cpuset=False)
-    for loss in run_flags(poor, USER, cpuset=CORES).losses:
+    for loss in dict.fromkeys((*run_flags(poor, USER, cpuset=CORES).losses, *run_flags(old, USER).losses)):
         yield f"- {loss}"
     yield ""
     yield "## For GPUs, besides"

@@ -119,16 +119,15 @@ def _always() -> Iterator[Flag]:
 
 def _identity(engine: EngineFacts, user: User) -> Iterator[Flag]:
     """Who runs inside, so that what is written to the mounted results belongs to whoever started the run."""
-    if engine.name == "docker" and engine.rootless:
+    if engine.rootless:
+        # podman's --userns=keep-id would do too, at the price of a copy of the whole image with other owners.
         yield Flag(
-            ("--user=0:0",), "rootless docker maps root inside to the user who runs it: the bundle belongs to them"
+            ("--user=0:0",), "a rootless engine maps root inside to the user who runs it: the bundle belongs to them"
         )
         return
     yield Flag(
         (f"--user={user.uid}:{user.gid}",), "the bundle belongs to whoever started the run, not to root or the image"
     )
-    if engine.name == "podman" and engine.rootless:
-        yield Flag(("--userns=keep-id",), "rootless podman maps users: without this, the user above is another outside")
 
 
 def _cpuset(engine: EngineFacts, cpuset: Cpuset | None) -> tuple[list[Flag], list[str]]:
@@ -138,12 +137,11 @@ def _cpuset(engine: EngineFacts, cpuset: Cpuset | None) -> tuple[list[Flag], lis
     words = (f"--cpuset-cpus={cpus}", *([f"--cpuset-mems={nodes}"] if nodes else []))
     kept = "only numactl inside keeps the workers on their cores"
     if engine.cpuset is False:
-        how = (
-            "the control group's cpuset controller is not delegated to this user; with systemd, as root: Delegate=cpuset for "
-            "user@.service"
-            if engine.rootless
-            else "the engine says that it cannot"
-        )
+        how = "the engine says that it cannot"
+        if engine.rootless and engine.cgroup_version == "1":
+            how = "control groups of version 1 are root's alone"
+        elif engine.rootless:
+            how = "the cpuset controller is not delegated to this user; with systemd, as root: Delegate=cpuset for user@.service"
         return [], [f"{' '.join(words)} is left out ({how}): {kept}"]
     return [Flag(words, cpuset.reason, without=kept, refusal=r"cpuset")], []
 

@@ -40,6 +40,10 @@ HASH = (
         (CERT, "need a package index"),
         (HASH, "not the one that the lock names by its hash"),
         ("curl: (6) Could not resolve host: example.org", "a step needs the network"),
+        (
+            "ApplyLayer: potentially insufficient UIDs or GIDs available in user namespace: Check /etc/subuid",
+            "no range of user ids",
+        ),
         ("exec /bin/sh: exec format error", "for another processor"),
         ('STEP 3: RUN x\nError: building at STEP "RUN x": exit status 7\n', "it ends with: building at STEP"),
         ("STEP 2/21: RUN apt-get install unable ca-certificates\n#5 [cpu 2/9] RUN pip: connection refused", ""),

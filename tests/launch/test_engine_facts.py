@@ -94,6 +94,9 @@ def test_an_engine_that_does_not_work_says_why(name: ContainerEngine, answer: An
 def test_a_message_is_the_line_that_tells_short_and_without_names():
     noise = "time=now level=warning msg=x\ndocker: Error response from daemon: OCI failed: /home/someone/x " + "ab" * 32
     assert message(f"{noise}.\nSee 'docker run --help'.") == "OCI failed: ~/x <id>"
+    logged = 'time="2026-11-29T20:04:27Z" level=error msg="cannot find UID/GID"'
+    assert message(f"{logged}\nError: keep-id requires additional UIDs") == "keep-id requires additional UIDs"
+    assert message(logged) == "cannot find UID/GID"
     assert len(message("error " + "x" * 500)) < 200
     assert message("\n") == ""
 

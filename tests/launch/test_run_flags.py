@@ -44,11 +44,11 @@ def test_every_option_has_a_reason_and_can_be_told_from_the_others(
 
 def test_results_belong_to_whoever_started_the_run():
     assert "--user=1000:1000" in flags("docker").words
-    assert "--user=1000:1000" in flags("podman", rootless=True).words
-    assert "--userns=keep-id" in flags("podman", rootless=True).words
-    assert "--userns=keep-id" not in flags("podman", user=0).words
-    # In rootless docker, root inside is the user outside.
-    assert "--user=0:0" in flags("docker", rootless=True).words
+    assert "--user=1000:1000" in flags("podman").words
+    # In a rootless engine, root inside is the user outside.
+    for name in ENGINES:
+        words = flags(name, rootless=True).words
+        assert "--user=0:0" in words and "--user=1000:1000" not in words
 
 
 def test_no_cpuset_unless_somebody_drew_a_line():
@@ -66,6 +66,8 @@ def test_a_cpuset_that_was_not_delegated_is_left_out_and_said():
     loss = next(loss for loss in found.losses if "cpuset" in loss)
     assert "--cpuset-cpus=0-1,3 --cpuset-mems=0 is left out" in loss
     assert "Delegate=cpuset" in loss
+    old = EngineFacts("podman", "4", rootless=True, cgroup_version="1", cpuset=False)
+    assert any("root's alone" in loss for loss in run_flags(old, User(1000, 1000), cpuset=CORES).losses)
 
 
 def test_a_rootless_engine_says_what_is_lost():
