@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke bench-cpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu lock clean
+.PHONY: help setup setup-dev doctor smoke bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -81,6 +81,9 @@ ablate: setup ## Measure what each launch setting buys on this machine (about ha
 	  echo "speedproof: an ablation switches the tuned profile's settings one by one: leave SETTINGS and THREADS out." >&2; exit 2; fi; \
 	case $$STRICT in yes | YES | 1 | true) set -- "$$@" --strict ;; esac; \
 	$(where); $(resume); exec $(PYTHON_ENV) -m suite ablate "$$@"
+
+bench-gpu: setup ## For now: what is missing to measure on a GPU (exit status 2)
+	@exec $(PYTHON_ENV) -m suite bench-gpu
 
 smoke: export PRESET = smoke
 smoke: export ENGINE ?= native

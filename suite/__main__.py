@@ -1,4 +1,4 @@
-"""The suite's command line: run, list, doctor."""
+"""The suite's command line: run, ablate, bench-gpu, list, doctor."""
 
 from __future__ import annotations
 
@@ -183,6 +183,15 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
     if failed := session.failures(done):
         print(f"speedproof: {failed}", file=sys.stderr)
     raise SystemExit(render.returncode or (INCOMPLETE if failed else 0))
+
+
+@app.command("bench-gpu")
+def bench_gpu() -> None:
+    """Say what is missing to measure on a GPU; exit status 2, since nothing is measured."""
+    from suite.fingerprint.gpu import devices
+    from suite.fingerprint.gpu.missing import why_not
+
+    refuse(UserError(why_not(devices.read())))
 
 
 @app.command("list")

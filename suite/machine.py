@@ -25,6 +25,7 @@ from suite.fingerprint.redact import names_to_hide, redact_struct
 from suite.launch import command, libraries, settings, topology
 from suite.launch.contained import launch_in
 from suite.launch.findings import findings as launch_findings
+from suite.launch.handover import HEADERS, HEADERS_HERE
 from suite.launch.profiles import Knob
 from suite.launch.rehearsal import rehearse
 from suite.probe import Probe
@@ -145,8 +146,9 @@ def _levels(
             bundle.resolve(): bundle.resolve(),
             cache / "measure": own / "measure",
             toolchain_cache(): own / "toolchain",
+            Path(HEADERS_HERE): own / HEADERS,
         }
-        for folder in (*folders.keys(), *folders.values()):
+        for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
         passed = ("TORCHINDUCTOR_CACHE_DIR", CACHE_VARIABLE, "HF_HUB_OFFLINE", "PYTHONUNBUFFERED")
         launches.append(launch_in(run.ablation.engine, plan(None), run.launch, folders, passed))

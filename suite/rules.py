@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from suite.bundle import schema
+from suite.bundle import manifest, schema
+from suite.bundle.errors import BundleError
 from suite.bundle.reader import Loaded
+from suite.bundle.writer import SBOM
 from suite.presets import NEVER_PUBLISHABLE
 from suite.statistics.ratio import MINIMUM_PROCESSES
 
@@ -104,14 +107,26 @@ def known_source(bundle: Loaded) -> Iterator[str]:
 
 
 def in_container(bundle: Loaded) -> Iterator[str]:
-    """The run happened in a container whose image is named by digest."""
+    """The run happened in a container whose image is named by digest, and whose software is listed in the bundle."""
     engine = bundle.run.engine
     if bundle.run.ablation and bundle.run.ablation.engine:
         return  # it measures both sides
     if not engine.containerised:
         yield "not containerised"
-    elif engine.image_digest is None:
+        return
+    if engine.image_digest is None:
         yield "the image's digest is unknown"
+    if engine.sbom_sha256 is None:
+        yield "the image's software is not listed (no SBOM)"
+    elif _digest(bundle.path / SBOM) != engine.sbom_sha256:
+        yield f"the bundle's {SBOM} is not the list that the image had"
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return manifest.digest(path)
+    except BundleError:
+        return None
 
 
 def whole(bundle: Loaded) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
@@ -14,18 +15,22 @@ import msgspec
 
 from suite.ablate import plan_ablation
 from suite.bundle import reader, schema
-from suite.bundle.writer import FINGERPRINT, RUN, Bundle, unwritable
+from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display, counted
 from suite.errors import UserError
 from suite.launch import engine as engines
+from suite.launch import sbom
 from suite.launch.command import STEERING
-from suite.machine import Machine, prepare
+from suite.machine import Machine, cache_root, prepare
 from suite.orchestrate import Orchestrator, sigterm_as_interrupt
 from suite.plan import Request, launch_variables, plan, source
 
 MANY_FILES = 16384
+
+ENGINE_FAILED = (125, 126, 127)
+"""Exit statuses of `docker run` and `podman run` when the engine, and not the program in the container, failed."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +69,23 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
             f"note: a continued run keeps its own plan; {', '.join(ignored)} {'is' if len(ignored) == 1 else 'are'} ignored"
         )
     planned = _continued(continued) if continued else _planned(request, options.argv)
+    _can_be_written(options.output)
+    place = engines.Place(
+        output=options.output,
+        model_dir=Path(request.model_dir) if request.model_dir else None,
+        launch=planned.launch,
+        cache=cache_root(),
+    )
     if planned.ablation and planned.ablation.design == "container":
-        planned = _with_container(planned, options.engine, screen)
+        planned = _with_container(planned, options.engine, place, screen)
         choice = engines.Choice(engines.native("the container is what is measured"), starts_container=False)
     else:
-        choice = engines.choose(_engine_wanted(planned, options) if continued else options.engine, announce=screen.say)
+        wanted = _engine_wanted(planned, options) if continued else options.engine
+        choice = engines.choose(wanted, place=place, announce=screen.say)
     if choice.starts_container:
-        return _in_container(choice.engine, request, options, screen)
+        return _in_container(choice, request, options, screen)
     if continued:
+        _same_image(continued, planned.engine, choice.engine)
         return _lead(continued, planned, screen, resumed=True)
     path = options.output / planned.run_id
     try:
@@ -97,7 +111,7 @@ def _planned(request: Request, argv: list[str]) -> schema.Run:
     return plan_ablation(request, request.ablation, engine, argv) if request.ablation else plan(request, engine, argv)
 
 
-def _with_container(planned: schema.Run, engine: str, screen: Display) -> schema.Run:
+def _with_container(planned: schema.Run, engine: str, place: engines.Place, screen: Display) -> schema.Run:
     """The plan with the engine whose containers are measured; a continued run keeps its image.
 
     Raises:
@@ -107,7 +121,7 @@ def _with_container(planned: schema.Run, engine: str, screen: Display) -> schema
     before = planned.ablation.engine
     if engine == "native":
         raise UserError("container-cost compares the host with a container: ENGINE=native leaves nothing to compare.")
-    found = engines.choose(before.name if before else engine, announce=screen.say).engine
+    found = engines.choose(before.name if before else engine, place=place, announce=screen.say).engine
     if not found.containerised:
         raise UserError(f"container-cost needs docker or podman with the image speedproof:cpu: {found.reason}.")
     if before and before.image_digest != found.image_digest:
@@ -131,8 +145,48 @@ def _engine_wanted(planned: schema.Run, options: Options) -> str:
     return planned.engine.name
 
 
-def _in_container(engine: schema.Engine, request: Request, options: Options, screen: Display) -> int:
-    """Hand the whole run over to the image, and print where its report lies on this side."""
+def _can_be_written(output: Path) -> None:
+    """Refuse at once what would fail after an image was built. What the container's user may do is tried later, in a container.
+
+    Raises:
+        BundleError: a folder that this user cannot write, or make.
+    """
+    try:
+        nearest = next(folder for folder in (output.absolute(), *output.absolute().parents) if folder.exists())
+        if not nearest.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
+            number = errno.EROFS if read_only else errno.EACCES
+            raise OSError(number, os.strerror(number))
+    except OSError as error:
+        raise unwritable(output, error) from error
+
+
+def _same_image(path: Path, before: schema.Engine, now: schema.Engine) -> None:
+    """Refuse to continue a run in an image of other software: its processes would not be replicates.
+
+    Raises:
+        UserError: another digest, unless both images list the same software.
+    """
+    if before.image_digest == now.image_digest:
+        return
+    content = sbom.read(os.environ)
+    if isinstance(content, bytes) and before.sbom_sha256 == sbom.digest(content):
+        return
+    raise UserError(
+        f"{path} was measured in image {before.image_digest or 'unknown'}, and this is {now.image_digest or 'unknown'}; "
+        "continue it in that image, or start a new run."
+    )
+
+
+def _in_container(choice: engines.Choice, request: Request, options: Options, screen: Display) -> int:
+    """Hand the whole run over to the image, and print where its report lies on this side.
+
+    Raises:
+        UserError: when the container could not be started, or the run in it lies where the container cannot see it.
+    """
+    engine = choice.engine
     before = set(reader.runs(options.output))
     words = {
         "--preset": request.preset,
@@ -168,6 +222,7 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         arguments,
         options.output,
         Path(request.model_dir) if request.model_dir else None,
+        cache=choice.cache,
         environment=_passed_on(request, screen),
         terminal=sys.stdout.isatty(),
     )
@@ -177,6 +232,10 @@ def _in_container(engine: schema.Engine, request: Request, options: Options, scr
         except KeyboardInterrupt:
             # The engine hands the interrupt on; the run inside closes its bundle before it ends.
             status = process.wait()
+    if status in ENGINE_FAILED:
+        raise UserError(
+            f"{engine.name} could not start the run in the image (its own words stand above); use ENGINE=native."
+        )
     shown = [
         path for path in reader.runs(options.output) if path not in before or path.name == Path(options.resume).name
     ]
@@ -256,9 +315,16 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 _same_machine(path, machine)
                 for case in planned.cases:
                     workload(case.workload).check_again(case)
+            listed = "" if resumed else sbom.read(os.environ)
+            if isinstance(listed, bytes):
+                write_bytes(path / SBOM, listed)
+                engine = msgspec.structs.replace(planned.engine, sbom_sha256=sbom.digest(listed))
+                planned = msgspec.structs.replace(planned, engine=engine)
             bundle.document(RUN, planned)
             if not resumed:
                 bundle.document(FINGERPRINT, machine.fingerprint(planned, []))
+            if isinstance(listed, str) and listed:
+                bundle.event(schema.Noted(at=now(), message=f"no list of the image's software: {listed}"))
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
             bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
             _announce(planned, machine, path, screen)
@@ -293,6 +359,8 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
     screen.say(f"preset {planned.preset}: {cases}, {processes} each, {where}; into {path}")
     if not planned.engine.containerised:
         screen.say(f"not containerised: {planned.engine.reason}")
+    for loss in planned.engine.losses:
+        screen.say(f"note: {loss}")
     if planned.ablation:
         levels = ", ".join(level.label for level in planned.ablation.levels)
         screen.say(f"levels of settings, in mirrored order: {levels}")

@@ -1,14 +1,16 @@
 """The run rules, each seen to complain and to be content."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from suite import rules
 from suite.bundle import reader, schema
-from suite.bundle.writer import EVENTS, append
+from suite.bundle.writer import EVENTS, SBOM, append
 from tests import samples
 
 CASES = ("matmul_add/64-fp32", "pointwise_chain/64x64-fp32")
@@ -38,12 +40,21 @@ def effective(case: str, process: int, **changes: object) -> schema.Effective:
 def bundle(path: Path, *events: schema.Event, **changes: object) -> reader.Loaded:
     """A run of two cases with these events besides."""
     directory = samples.write(path / "run", TIMES, changes=changes)
+    (directory / SBOM).write_bytes(LISTED)
     for event in events:
         append(directory / EVENTS, event)
     return reader.load(directory)
 
 
-ENGINE = schema.Engine(name="podman", containerised=True, reason="", image="i", image_digest="sha256:0")
+LISTED = b'{"bomFormat": "CycloneDX"}'
+ENGINE = schema.Engine(
+    name="podman",
+    containerised=True,
+    reason="",
+    image="i",
+    image_digest="sha256:0",
+    sbom_sha256=hashlib.sha256(LISTED).hexdigest(),
+)
 
 
 def test_a_run_that_meets_every_rule_has_no_complaint(tmp_path: Path) -> None:
@@ -56,7 +67,9 @@ def test_a_run_that_meets_every_rule_has_no_complaint(tmp_path: Path) -> None:
         ({"preset": "smoke"}, "never publishable"),
         ({"status": "interrupted"}, "the run is interrupted"),
         ({"engine": schema.Engine(name="native", containerised=False, reason="")}, "not containerised"),
-        ({"engine": schema.Engine(name="podman", containerised=True, reason="")}, "digest is unknown"),
+        ({"engine": replace(ENGINE, image_digest=None)}, "digest is unknown"),
+        ({"engine": replace(ENGINE, sbom_sha256=None)}, "software is not listed"),
+        ({"engine": replace(ENGINE, sbom_sha256="0" * 64)}, "not the list that the image had"),
         ({"source": schema.Source(version="0", revision="0", dirty=True)}, "were changed"),
         ({"source": schema.Source(version="0")}, "revision is unknown"),
     ],

@@ -13,6 +13,7 @@ from suite import display, machine, session
 from suite.__main__ import app
 from suite.bundle.schema import Engine, LaunchRequest
 from suite.errors import UserError
+from suite.launch.engine import Choice
 from suite.plan import AblationRequest, Request
 
 PODMAN = Engine(name="podman", containerised=True, reason="a test", image="i", image_digest="sha256:0", flags=[])
@@ -45,7 +46,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def enter(request: Request, output: Path) -> Any:
-    return session._in_container(PODMAN, request, session.Options(output), display.Display())
+    return session._in_container(
+        Choice(PODMAN, starts_container=True), request, session.Options(output), display.Display()
+    )
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=["bench", "ablate"])

@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from reports.ablation import ablated
-from reports.render import ablation, charts, facts, numbers, processes, tables, view, waterfall
+from reports.render import ablation, charts, container, facts, numbers, processes, tables, view, waterfall
 from reports.render.telemetry_chart import telemetry_chart
 from reports.results import results
 from reports.state import Regime, regimes
@@ -36,6 +36,7 @@ def environment() -> jinja2.Environment:
     )
     env.globals.update(
         ablation=ablation,
+        container=container,
         coverage=coverage,
         facttables=facts,
         numbers=numbers,

@@ -148,15 +148,25 @@ class Procedure(Row, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Engine(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """Where the run ran: natively or in a container, and why."""
+    """Where the run ran: natively or in a container, and why.
+
+    `runtime` is the engine's OCI run-time ("runc 1.1.5"). `flags` are the options that the container was started with; `mounts` names the
+    folders ("<results>:/results"), not where they lie. `losses` says what the engine could not give. `sbom_sha256` is the digest of the
+    image's software bill of materials, which stands in the bundle as sbom.cdx.json.
+    """
 
     name: Literal["native", "docker", "podman"]
     containerised: bool
     reason: str
     version: str | None = None
+    rootless: bool | None = None
+    runtime: str | None = None
     image: str | None = None
     image_digest: str | None = None
+    sbom_sha256: str | None = None
     flags: list[str] = []
+    mounts: list[str] = []
+    losses: list[str] = []
 
 
 class Source(Row, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,6 +23,7 @@ TELEMETRY = "telemetry.jsonl"
 STATE = "state.jsonl"
 RUN = "run.json"
 FINGERPRINT = "fingerprint.json"
+SBOM = "sbom.cdx.json"
 
 _encoder = msgspec.json.Encoder()
 

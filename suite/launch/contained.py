@@ -17,6 +17,7 @@ import msgspec
 from suite.bundle.schema import Engine, LaunchRequest
 from suite.launch import command, libraries, topology
 from suite.launch.command import Launch
+from suite.launch.handover import LOGIN, bind, image
 
 REQUEST = "SPEEDPROOF_LAUNCH"
 WORKER = ("-m", "suite.worker")
@@ -34,11 +35,11 @@ def launch_in(
     `folders` maps each folder that the container is to see, by its path inside, to the one that it is on the host; `passed` names the
     variables that the container is given with the values that the worker's environment has.
     """
-    mounts = [part for inside, outside in folders.items() for part in ("--volume", f"{outside}:{inside}")]
+    mounts = [part for inside, outside in folders.items() for part in bind(outside, str(inside))]
     variables = [part for name in passed for part in ("--env", name)]
-    asked = ["--env", f"{REQUEST}={msgspec.json.encode(request).decode()}"]
-    image = engine.image_digest or engine.image or ""
-    start = [engine.name, "run", "--interactive", *engine.flags, *mounts, *variables, *asked, image]
+    # The user's name is part of the path of torch's precompiled header.
+    asked = ["--env", f"{REQUEST}={msgspec.json.encode(request).decode()}", "--env", f"LOGNAME={LOGIN}"]
+    start = [engine.name, "run", "--interactive", *engine.flags, *mounts, *variables, *asked, image(engine)]
     return replace(on_host, prefix=[*start, "python", "-m", "suite.launch.contained"], environment={}, contained=True)
 
 

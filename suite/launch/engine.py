@@ -1,46 +1,55 @@
-"""Where a run takes place: natively, or in a container of docker or podman; why, and with which command.
+"""Where a run takes place: natively, or in a container of docker or podman; why, and with which options.
 
-`choose` decides, and builds the image when there is none of this very source. `container_command` writes the command
-that starts the run again inside the container, where `choose` recognises it by the SPEEDPROOF_* variables.
+`choose` decides, builds the image when there is none of this very source, and tries a container before the run is trusted to one.
+`container_command` writes the command that starts the run again inside, where `choose` recognises it by the SPEEDPROOF_* variables.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+
+import msgspec
 
 from suite.bundle.schema import Engine
 from suite.errors import UserError
+from suite.launch import build_failure, cpuset, handover, topology, trial
+from suite.launch.engine_facts import (
+    ANSWER_TIMEOUT_S,
+    QUESTION,
+    Answer,
+    ContainerEngine,
+    EngineFacts,
+    free_bytes,
+    parse,
+    parse_image,
+)
+from suite.launch.handover import CONTAINER_ENGINES, IMAGE, RESULTS, Place, container_command
+from suite.launch.run_flags import Flag, Flags, User, run_flags
 
-IMAGE = "speedproof:cpu"
+__all__ = [
+    "ANSWER_TIMEOUT_S",
+    "CONTAINER_ENGINES",
+    "IMAGE",
+    "RESULTS",
+    "Answer",
+    "Choice",
+    "Place",
+    "choose",
+    "container_command",
+]
+
 ROOT = Path(__file__).resolve().parents[2]
-RESULTS = "/results"
-MODEL = "/model"
-HOST_FACTS = "host-fingerprint.json"
-CONTAINER_ENGINES: tuple[ContainerEngine, ...] = ("docker", "podman")
 
-ANSWER_TIMEOUT_S = 10.0
 BUILD_TIMEOUT_S = 30 * 60.0
+BUILD_NEEDS_BYTES = 6 << 30
+"""The CPU image takes about 2 GB; its layers are written twice while they are built, beside what pip unpacks."""
 
-ContainerEngine = Literal["docker", "podman"]
-
-# How each engine is asked for its own version; the question also proves that its daemon or storage answers.
-_VERSION_FORMAT = {"docker": "{{.ServerVersion}}", "podman": "{{.Version.Version}}"}
+ARCHITECTURE = "amd64"
 _SOURCE_LABEL = "speedproof.source"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came of a command: its standard output, or how it failed."""
-
-    outcome: Literal["ok", "failed", "missing", "timed out"]
-    output: str = ""
-
 
 Runner = Callable[[Sequence[str], float, Path | None], Answer]
 """Runs (argv, time-out in seconds, file for all output or None) and answers; tests pass a fake."""
@@ -48,10 +57,15 @@ Runner = Callable[[Sequence[str], float, Path | None], Answer]
 
 @dataclass(frozen=True)
 class Choice:
-    """The engine of a run. `starts_container` tells whether `container_command` has to carry the run into it."""
+    """The engine of a run. `starts_container` tells whether `container_command` has to carry the run into it.
+
+    `flags` explains the options that the engine has by their words; `cache` is the folder for the container's compiler cache.
+    """
 
     engine: Engine
     starts_container: bool
+    flags: tuple[Flag, ...] = ()
+    cache: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -63,11 +77,17 @@ class _Image:
 
 
 def run_command(argv: Sequence[str], timeout_s: float, log: Path | None) -> Answer:
-    """Run a command without a terminal; with a log, both of its outputs go there and the answer's output is empty."""
+    """Run a command without a terminal; with a log, both of its outputs go there and the answer's are empty."""
     try:
         if log is None:
             ended = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+                errors="replace",
             )
         else:
             with log.open("w") as sink:
@@ -78,7 +98,7 @@ def run_command(argv: Sequence[str], timeout_s: float, log: Path | None) -> Answ
         return Answer("missing")
     except subprocess.TimeoutExpired:
         return Answer("timed out")
-    return Answer("ok" if ended.returncode == 0 else "failed", ended.stdout or "")
+    return Answer("ok" if ended.returncode == 0 else "failed", ended.stdout or "", ended.stderr or "")
 
 
 def native(reason: str) -> Engine:
@@ -90,105 +110,46 @@ def choose(
     requested: str,
     root: Path = ROOT,
     *,
+    place: Place | None = None,
     may_build: bool = True,
     environment: Mapping[str, str] = os.environ,
     run: Runner = run_command,
+    free: Callable[[str], int | None] = free_bytes,
     announce: Callable[[str], None] = lambda message: None,
 ) -> Choice:
     """Decide where the run takes place.
 
-    `requested` is auto, native, docker or podman; `root` is the repository, which holds the image's recipe. Without
-    `may_build` an engine that would have to build its image first counts as not working. `announce` is told, in one
-    sentence, when an image is going to be built.
+    `requested` is auto, native, docker or podman; `root` is the repository, which holds the image's recipe. With a `place` (a run; the
+    doctor has none) a container is tried first, with the run's own mounts and options. Without `may_build` an engine that would
+    have to build its image counts as not working. `announce` is told, in one sentence, when an image is going to be built.
 
     Raises:
-        UserError: for an unknown name, and for an engine that was asked for and does not work.
+        UserError: for an unknown name, for an engine that was asked for and does not work, and for cores or nodes that may not be used.
     """
-    inside = _inside_container(environment)
+    inside = handover.inside(environment)
     if inside is not None:
         return Choice(inside, starts_container=False)
     if requested == "native":
         return Choice(native("native was asked for"), starts_container=False)
-    site = _Site(root, run, announce, may_build)
+    if requested not in ("auto", *CONTAINER_ENGINES):
+        raise UserError(f"unknown engine {requested!r}: use auto, native, docker or podman.")
+    machine = topology.read() if place else None
+    confined = cpuset.choose(machine, place.launch) if place and machine else None
+    site = _Site(root, run, announce, may_build, free, place, confined, len(machine.online) if machine else None)
     if requested == "auto":
         reasons = []
         for name in CONTAINER_ENGINES:
-            found = site.engine(name, because=f"{name} answers")
-            if isinstance(found, Engine):
-                return Choice(found, starts_container=True)
+            found = site.choice(name, because=f"{name} answers")
+            if isinstance(found, Choice):
+                return found
             reasons.append(found)
         return Choice(native("; ".join(reasons)), starts_container=False)
-    if requested not in CONTAINER_ENGINES:
-        raise UserError(f"unknown engine {requested!r}: use auto, native, docker or podman.")
-    found = site.engine(requested, because=f"{requested} was asked for")
+    found = site.choice(requested, because=f"{requested} was asked for")  # type: ignore[arg-type]
     if isinstance(found, str):
         raise UserError(
             f"ENGINE={requested} was asked for, but {found}; repair that, or use ENGINE=auto or ENGINE=native."
         )
-    return Choice(found, starts_container=True)
-
-
-def container_command(
-    engine: Engine,
-    arguments: Sequence[str],
-    output: Path,
-    model_dir: Path | None = None,
-    *,
-    environment: Mapping[str, str] | None = None,
-    terminal: bool = False,
-) -> list[str]:
-    """Return the command that runs `arguments` (an image command such as "bench" and its options) in the container.
-
-    `output`, which must exist, is the container's /results and `model_dir` its /model. `environment` is passed on;
-    `terminal` asks for a terminal, so that progress is drawn as it is natively.
-    """
-    if not engine.containerised:
-        raise ValueError(f"the engine {engine.name} starts no containers")
-    mounts = ["--volume", f"{output.resolve()}:{RESULTS}"]
-    if model_dir is not None:
-        # Read only: a run must not be able to change the weights that it reports hashes of.
-        mounts += ["--volume", f"{model_dir.resolve()}:{MODEL}:ro"]
-    variables = {
-        **(environment or {}),
-        **({"MODEL_DIR": MODEL} if model_dir is not None else {}),
-        # What was collected on the host lies beside the runs, and so in the container's sight.
-        **({"SPEEDPROOF_HOST_FINGERPRINT": f"{RESULTS}/{HOST_FACTS}"} if (output / HOST_FACTS).is_file() else {}),
-        "SPEEDPROOF_ENGINE": engine.name,
-        "SPEEDPROOF_ENGINE_VERSION": engine.version or "",
-        "SPEEDPROOF_IMAGE": engine.image or "",
-        "SPEEDPROOF_IMAGE_DIGEST": engine.image_digest or "",
-        "SPEEDPROOF_ENGINE_REASON": engine.reason,
-        "SPEEDPROOF_RUN_FLAGS": shlex.join(engine.flags),
-    }
-    passed = [part for name, value in variables.items() for part in ("--env", f"{name}={value}")]
-    screen = ["--tty"] if terminal else []
-    # The image is named by its digest: a tag may move to another image between the choice and the run.
-    image = engine.image_digest or engine.image or IMAGE
-    return [engine.name, "run", *engine.flags, *screen, *mounts, *passed, image, *arguments]
-
-
-def run_flags(name: ContainerEngine, user: int, group: int) -> list[str]:
-    """Return the engine's flags that can change what is measured; mounts and variables are left to the command."""
-    flags = [
-        # Results are on the mounted folder; a stopped container holds nothing that is needed.
-        "--rm",
-        # The image was built from this source; one of the same name elsewhere is not it.
-        "--pull=never",
-        # Default seccomp profiles allow set_mempolicy and mbind (numactl's calls) only together with this capability.
-        "--cap-add=SYS_NICE",
-        # Nothing may be downloaded during a measurement, and nothing of the network's work may disturb it.
-        "--network=none",
-        # The default of 64 MiB is too small for tensors in shared memory.
-        "--shm-size=1g",
-        # Else SELinux hosts refuse the mounted folders; elsewhere it changes nothing.
-        "--security-opt=label=disable",
-        # Bundles belong to whoever started the run, not to root or to the image's own user.
-        f"--user={user}:{group}",
-    ]
-    if name == "podman" and user != 0:
-        # Rootless podman maps users: without this, the user above would be another one on the host.
-        flags.append("--userns=keep-id")
-    return flags
+    return found
 
 
 @dataclass(frozen=True)
@@ -199,74 +160,135 @@ class _Site:
     run: Runner
     announce: Callable[[str], None]
     may_build: bool
+    free: Callable[[str], int | None]
+    place: Place | None
+    confined: cpuset.Cpuset | None
+    cpus: int | None
 
     def ask(self, *argv: str) -> Answer:
         return self.run(argv, ANSWER_TIMEOUT_S, None)
 
-    def engine(self, name: ContainerEngine, because: str) -> Engine | str:
+    def choice(self, name: ContainerEngine, because: str) -> Choice | str:
         """The engine, ready to run the image; or in a clause why not."""
-        answer = self.ask(name, "info", "--format", _VERSION_FORMAT[name])
-        version = answer.output.strip()
-        if answer.outcome == "missing":
-            return f"{name} is not installed"
-        if answer.outcome != "ok" or not version:
-            part = "its daemon does" if name == "docker" else "it does"
-            late = f" within {ANSWER_TIMEOUT_S:.0f} s" if answer.outcome == "timed out" else ""
-            return f"{name} is installed but {part} not answer{late}"
-        image = self.image(name)
+        facts = parse(name, self.ask(*QUESTION[name]))
+        if isinstance(facts, str):
+            return facts
+        if facts.architecture not in ("", ARCHITECTURE):
+            return (
+                f"{name} runs linux/{facts.architecture} and the image's locked packages are for {ARCHITECTURE}: an emulator would be "
+                "what is measured, so that only a native run with a torch of your own makes sense"
+            )
+        image = self.image(facts)
         if isinstance(image, str):
             return f"{name} answers but {image}"
-        return Engine(
+        flags = self.flags(facts)
+        engine = Engine(
             name=name,
             containerised=True,
             reason=f"{because}, and {IMAGE} {image.how}",
-            version=version,
+            version=facts.version,
+            rootless=facts.rootless,
+            runtime=facts.runtime or None,
             image=IMAGE,
             image_digest=image.digest,
-            flags=run_flags(name, os.getuid(), os.getgid()),
+            flags=flags.words,
+            losses=list(flags.losses),
         )
+        if self.place is None:
+            return Choice(engine, starts_container=True, flags=flags.flags)
+        tried = self.tried(engine, flags, self.place)
+        return f"{name} answers but {tried}" if isinstance(tried, str) else tried
 
-    def image(self, name: ContainerEngine) -> _Image | str:
+    def flags(self, facts: EngineFacts) -> Flags:
+        """The options; CPU numbers of this machine mean nothing to an engine on another."""
+        elsewhere = self.confined is not None and None not in (facts.cpus, self.cpus) and facts.cpus != self.cpus
+        found = run_flags(facts, User(os.getuid(), os.getgid()), cpuset=None if elsewhere else self.confined)
+        if not elsewhere:
+            return found
+        lost = (
+            f"no cpuset: {facts.name}'s machine has {facts.cpus} CPUs and this one {self.cpus}, so that it is another (a virtual "
+            "machine, or one that is reached over the network)"
+        )
+        return Flags(found.flags, (*found.losses, lost))
+
+    # --- the image ----------------------------------------------------------------------------------------------------
+
+    def image(self, facts: EngineFacts) -> _Image | str:
         """The image of this very source, built now if need be; or in a clause why there is none."""
         recipe = str(self.root / "docker" / "image")
         source = self.ask(recipe, "--digest").output.strip()
         if not source:
-            return f"the image's recipe {recipe} cannot be run"
-        found, label = self.inspect(name)
-        if found and label == source:
-            return _Image(found, "was built from this source")
-        state = "is of another source" if found else "is not there yet"
+            return f"the image's recipe {trial.shown(Path(recipe))} cannot be run"
+        digest, label = self.inspect(facts.name)
+        if digest and label == source:
+            return _Image(digest, "was built from this source")
+        state = "is of another source" if digest else "is not there yet"
         if not self.may_build:
             return f"the image {IMAGE} {state}"
-        log = self.root / f".image-{name}.log"
-        self.announce(f"{IMAGE} {state}: building it with {name}, which takes minutes (progress: {log})")
-        outcome = self.run((recipe, name), BUILD_TIMEOUT_S, log).outcome
-        found, label = self.inspect(name)
+        room = self.free(facts.storage)
+        if room is not None and room < BUILD_NEEDS_BYTES:
+            return (
+                f"the image {IMAGE} {state}, and building it needs {BUILD_NEEDS_BYTES / 1e9:.1f} GB where the engine keeps its images "
+                f"({trial.shown(Path(facts.storage))}): {room / 1e9:.1f} GB are free"
+            )
+        log = self.root / f".image-{facts.name}.log"
+        self.announce(f"{IMAGE} {state}: building it with {facts.name}, which takes minutes (progress: {log})")
+        outcome = self.run((recipe, facts.name), BUILD_TIMEOUT_S, log).outcome
+        digest, label = self.inspect(facts.name)
         if outcome != "ok" or label != source:
             late = f" within {BUILD_TIMEOUT_S / 60:.0f} minutes" if outcome == "timed out" else ""
-            return f"the image {IMAGE} could not be built{late} (log: {log})"
-        return _Image(found, "was built for this run")
+            cause = build_failure.why(log) if outcome != "ok" else "what was built is not of this source"
+            return (
+                f"the image {IMAGE} could not be built{late}{f': {cause}' if cause else ''} (log: {trial.shown(log)})"
+            )
+        return _Image(digest, "was built for this run")
 
     def inspect(self, name: ContainerEngine) -> tuple[str, str]:
         """Digest of the local image and the source it was built from; empty strings for what there is not."""
-        wanted = f'{{{{.Id}}}} {{{{index .Config.Labels "{_SOURCE_LABEL}"}}}}'
-        answer = self.ask(name, "image", "inspect", "--format", wanted, IMAGE)
-        digest, _, label = (answer.output if answer.outcome == "ok" else "").strip().partition(" ")
-        # docker writes "sha256:" before the digest, podman does not.
-        return (digest if not digest or digest.startswith("sha256:") else f"sha256:{digest}"), label
+        answer = self.ask(name, "image", "inspect", "--format", "{{json .}}", IMAGE)
+        digest, _, labels = parse_image(answer.output if answer.outcome == "ok" else "")
+        return digest, labels.get(_SOURCE_LABEL, "")
+
+    # --- the trial ----------------------------------------------------------------------------------------------------
+
+    def tried(self, engine: Engine, flags: Flags, place: Place) -> Choice | str:
+        """The engine with the options that it takes, after a container was started with the run's mounts; or in a clause why none is."""
+        try:
+            place.output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            return f"the results folder {trial.shown(place.output)} cannot be made ({error.strerror})"
+        cache = _prepared(handover.image_cache(place.cache, engine)) if place.cache else None
+
+        def start(some: Sequence[Flag]) -> Answer:
+            words = [word for flag in some for word in flag.words]
+            folders = [(place.output, RESULTS), *handover.cache_folders(cache)]
+            binds = [part for folder, target in folders for part in handover.bind(folder, target)]
+            argv = [engine.name, "run", *words, *binds, "--entrypoint=sh", handover.image(engine), "-c", trial.SCRIPT]
+            return self.run(argv, trial.TIMEOUT_S, None)
+
+        works = trial.settle(flags.flags, start)
+        if isinstance(works, str):
+            return works
+        if refusal := trial.results(works, place.output, os.getuid()):
+            return refusal
+        losses = [*flags.losses, *works.losses, *trial.confinement(works)]
+        if cache and "cache runs" not in works.said:
+            losses.append(
+                "the compiler cache is not kept: nothing in it can be written and executed; each run compiles torch's header anew"
+            )
+            cache = None
+        if not cache and "tmp runs" not in works.said:
+            return "nothing can be executed from the container's /tmp, where compiled kernels are loaded from"
+        words = [word for flag in works.flags for word in flag.words]
+        ready = msgspec.structs.replace(engine, flags=words, losses=losses)
+        return Choice(ready, starts_container=True, flags=works.flags, cache=cache)
 
 
-def _inside_container(environment: Mapping[str, str]) -> Engine | None:
-    """The engine as the outer launcher described it, or None outside a container of ours."""
-    name = environment.get("SPEEDPROOF_ENGINE")
-    if name not in CONTAINER_ENGINES:
+def _prepared(folder: Path) -> Path | None:
+    """The folder, made and marked as used now (unused ones are removed after a week); None when that is not possible."""
+    try:
+        (folder / handover.HEADERS).mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError:
         return None
-    return Engine(
-        name=name,
-        containerised=True,
-        reason=environment.get("SPEEDPROOF_ENGINE_REASON") or f"started by {name}",
-        version=environment.get("SPEEDPROOF_ENGINE_VERSION") or None,
-        image=environment.get("SPEEDPROOF_IMAGE") or None,
-        image_digest=environment.get("SPEEDPROOF_IMAGE_DIGEST") or None,
-        flags=shlex.split(environment.get("SPEEDPROOF_RUN_FLAGS", "")),
-    )
+    return folder

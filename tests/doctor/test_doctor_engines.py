@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from suite.errors import UserError
 from suite.launch.engine import Answer
 
 SOURCE, DIGEST = "f" * 64, "sha256:" + "a" * 64
+INFO = {"docker": '{"ServerVersion": "27.1"}', "podman": '{"host": {}, "version": {"Version": "5.0"}}'}
+IMAGE = json.dumps({"Id": DIGEST, "Config": {"Labels": {"speedproof.source": SOURCE}}})
 
 
 class Site:
@@ -34,8 +37,8 @@ class Site:
         if state != "answers":
             return Answer(state)  # type: ignore[arg-type]
         if argv[1] == "info":
-            return Answer("ok", "27.1\n")
-        return Answer("ok", f"{DIGEST} {SOURCE}\n") if self.image else Answer("failed")
+            return Answer("ok", INFO[argv[0]])
+        return Answer("ok", IMAGE) if self.image else Answer("failed")
 
 
 def test_an_engine_with_the_image_is_chosen():

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from suite.doctor.advice import SEVERITIES, Advice, Family, advise
-from suite.doctor.checks import gpu, noise, possible, proof, proven, publishable
+from suite.doctor.checks import container, gpu, noise, possible, proof, proven, publishable
 from suite.doctor.survey import Survey
 
 Check = Callable[[Survey], Iterator[Advice]]
 
 FAMILIES: tuple[tuple[Family, tuple[Check, ...]], ...] = (
     ("run", possible.CHECKS),
-    ("publish", publishable.CHECKS),
+    ("publish", (*publishable.CHECKS, *container.CHECKS)),
     ("noise", noise.CHECKS),
     ("gpu", gpu.CHECKS),
     ("proof", proof.CHECKS),
