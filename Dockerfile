@@ -16,8 +16,13 @@ LABEL org.opencontainers.image.title="speedproof" \
       org.opencontainers.image.licenses="Apache-2.0"
 
 # Torch and all other packages before the code: a change of code rebuilds only the last, small layers.
+# Where packages come from, when not from the default index: options of pip, which the image does not keep.
 FROM system AS cpu-packages
 ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_FIND_LINKS
+ARG PIP_NO_INDEX
+ARG PIP_CERT
 ARG TORCH_INDEX_URL
 COPY docker/requirements-cpu.lock docker/
 RUN IN_IMAGE=yes docker/layer python cpu
@@ -25,6 +30,10 @@ RUN IN_IMAGE=yes docker/layer python cpu
 # The CUDA run-time comes with torch's wheels; the driver is the host's.
 FROM system AS cuda-packages
 ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+ARG PIP_FIND_LINKS
+ARG PIP_NO_INDEX
+ARG PIP_CERT
 COPY docker/requirements-cuda.lock docker/
 RUN IN_IMAGE=yes docker/layer python cuda
 
