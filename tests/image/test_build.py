@@ -196,6 +196,13 @@ def test_an_unknown_engine_is_refused(site: Site):
     assert "ENGINE=lxc is neither docker nor podman" in ended.stderr
 
 
+def test_an_unknown_wish_for_weights_is_refused(site: Site):
+    site.engine("podman")
+    assert "WEIGHTS=yes is unknown" in site.build(WEIGHTS="yes").stderr
+    assert site.build(WEIGHTS="bake").returncode == 0
+    assert "--build-arg WEIGHTS=bake" in site.calls()[0]
+
+
 def test_the_layers_script_refuses_to_run_on_a_machine():
     ended = subprocess.run(
         [str(ROOT / "docker" / "layer"), "system"], capture_output=True, text=True, check=False, timeout=10

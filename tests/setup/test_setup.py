@@ -140,6 +140,7 @@ def test_a_package_that_is_not_the_locked_one_is_named(checkout: Checkout):
     assert (
         "what was downloaded for torch==2.13.0 is not what the lock names by its hash, and was refused" in ended.stderr
     )
+    assert checkout.pip_calls() == ["cpu index: torch-cpu"], "a second download would be the same"
 
 
 def test_a_download_that_broke_off_is_tried_again_from_the_same_index(checkout: Checkout):
