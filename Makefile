@@ -119,8 +119,12 @@ perf: setup-dev ## How fast the suite and the reports themselves are, and versus
 versus-sequential: setup-dev ## How far the usual sequential method and ours scatter, side by side (about 20 minutes)
 	@exec $(PYTHON_ENV) -m tests.perf.versus_sequential
 
-image-cpu: ## Build the container image speedproof:cpu
-	@docker/image
+image-cpu: ## Build the container image speedproof:cpu (BASE, SNAPSHOT, WEIGHTS: see docker/README.md)
+	@docker/image cpu
+
+.PHONY: image-cuda
+image-cuda: ## Build the container image speedproof:cuda (several GB; needs no GPU)
+	@docker/image cuda
 
 lock: setup-dev ## Refresh the locked packages from pyproject.toml
 	@docker/lock

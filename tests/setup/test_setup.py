@@ -27,10 +27,15 @@ case "$*" in
         case $(cat $state/index) in
           away) echo "ERROR: No matching distribution found for torch"; exit 1 ;;
           broken) echo here >$state/index; echo "ERROR: IncompleteRead"; exit 1 ;;
+          bad) echo "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE."
+               echo "    torch==2.13.0 from https://index/torch.whl (from -r x (line 1)):"; exit 1 ;;
         esac
         echo 2.13.0+cpu >.venv/torch ;;
-      *torch.lock) [ ! -e $state/offline ] || { echo "ERROR: no network at all"; exit 1; }; echo 2.13.0 >.venv/torch ;;
+      *requirements-cuda.lock)
+        [ ! -e $state/offline ] || { echo "ERROR: no network at all"; exit 1; }
+        [ -e .venv/torch ] || echo 2.13.0 >.venv/torch ;;
     esac ;;
+  "-m pip uninstall"*" torch") rm -f .venv/torch ;;
   *'version("torch")'*) cat .venv/torch ;;
 esac
 """
@@ -77,7 +82,7 @@ def checkout(tmp_path: Path) -> Checkout:
 def test_the_cpu_build_is_taken_and_no_cuda_library(checkout: Checkout):
     ended = checkout.setup()
     assert ended.returncode == 0, ended.stderr
-    assert checkout.pip_calls() == ["cpu index: requirements-torch", "requirements-cpu"]
+    assert checkout.pip_calls() == ["cpu index: torch-cpu", "requirements-cpu"]
     assert "ready: Python 3.11.0, torch 2.13.0+cpu" in ended.stdout
 
 
@@ -93,15 +98,55 @@ def test_without_the_cpu_index_the_default_build_comes_with_its_cuda_libraries(c
     (checkout.state / "index").write_text("away")
     ended = checkout.setup()
     assert ended.returncode == 0, ended.stderr
-    assert checkout.pip_calls()[1:] == ["requirements-torch", "requirements-torch-cuda", "requirements-cpu"]
+    assert checkout.pip_calls()[1:] == ["requirements-cuda"]
     assert "cannot be reached" in ended.stdout
     assert "several GB" in ended.stdout
+
+
+def test_a_target_that_was_asked_for_is_not_replaced_by_the_other(checkout: Checkout):
+    (checkout.state / "index").write_text("away")
+    ended = checkout.setup("--cpu")
+    assert ended.returncode == 2
+    assert "needs PyTorch's own index, which cannot be reached. Offline: put the wheel" in ended.stderr
+    assert checkout.pip_calls() == ["cpu index: torch-cpu"]
+
+
+def test_the_cuda_target_asks_no_cpu_index(checkout: Checkout):
+    ended = checkout.setup("--cuda")
+    assert ended.returncode == 0, ended.stderr
+    assert checkout.pip_calls() == ["requirements-cuda"]
+    assert "torch 2.13.0\n" in ended.stdout
+
+
+def test_another_target_replaces_the_build_of_torch(checkout: Checkout):
+    checkout.setup("--cpu")
+    assert checkout.setup("--cuda").returncode == 0
+    assert (checkout.root / ".venv" / "torch").read_text() == "2.13.0\n"
+    assert checkout.setup("--cuda").stdout == ""
+    assert checkout.setup().stdout == "", "without a wish, whichever build is there will do"
+
+
+def test_only_torch_is_taken_from_its_own_index(checkout: Checkout):
+    checkout.setup()
+    entry = (checkout.root / ".venv" / "torch-cpu.lock").read_text().splitlines()
+    assert [line for line in entry if not line.startswith(" ")] == ["torch==2.13.0 \\"]
+    assert sum("--hash=sha256:" in line for line in entry) == 1
+
+
+def test_a_package_that_is_not_the_locked_one_is_named(checkout: Checkout):
+    (checkout.state / "index").write_text("bad")
+    ended = checkout.setup()
+    assert ended.returncode == 2
+    assert (
+        "what was downloaded for torch==2.13.0 is not what the lock names by its hash, and was refused" in ended.stderr
+    )
+    assert checkout.pip_calls() == ["cpu index: torch-cpu"], "a second download would be the same"
 
 
 def test_a_download_that_broke_off_is_tried_again_from_the_same_index(checkout: Checkout):
     (checkout.state / "index").write_text("broken")
     assert checkout.setup().returncode == 0
-    assert checkout.pip_calls() == ["cpu index: requirements-torch"] * 2 + ["requirements-cpu"]
+    assert checkout.pip_calls() == ["cpu index: torch-cpu"] * 2 + ["requirements-cpu"]
 
 
 def test_a_failed_step_shows_the_end_of_the_log_and_where_it_is(checkout: Checkout):
@@ -110,7 +155,7 @@ def test_a_failed_step_shows_the_end_of_the_log_and_where_it_is(checkout: Checko
     ended = checkout.setup()
     assert ended.returncode == 2
     assert "ERROR: no network at all" in ended.stderr
-    assert f"installing torch failed (the whole log: {checkout.root}/.venv.log)" in ended.stderr
+    assert f"installing the locked packages failed (the whole log: {checkout.root}/.venv.log)" in ended.stderr
     (checkout.state / "offline").unlink()
     assert checkout.setup().returncode == 0
 
@@ -118,8 +163,8 @@ def test_a_failed_step_shows_the_end_of_the_log_and_where_it_is(checkout: Checko
 def test_the_developers_tools_are_added_to_what_is_there(checkout: Checkout):
     checkout.setup()
     assert checkout.setup("--dev").returncode == 0
-    assert checkout.pip_calls()[-1] == "requirements-dev"
-    assert checkout.pip_calls().count("cpu index: requirements-torch") == 1
+    assert checkout.pip_calls()[-2:] == ["requirements-cpu", "requirements-dev"]
+    assert checkout.pip_calls().count("cpu index: torch-cpu") == 1
     assert checkout.setup().stdout == ""
 
 
@@ -150,7 +195,7 @@ def test_two_setups_at_once_install_once(checkout: Checkout):
     command = [str(checkout.root / "docker" / "setup")]
     both = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) for _ in range(2)]
     assert [process.wait(timeout=60) for process in both] == [0, 0]
-    assert checkout.pip_calls() == ["cpu index: requirements-torch", "requirements-cpu"]
+    assert checkout.pip_calls() == ["cpu index: torch-cpu", "requirements-cpu"]
 
 
 def test_missing_system_packages_are_named_with_their_effect_and_do_not_stop_it(checkout: Checkout):
