@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke bench-cpu bench-gpu ablate fingerprint-host system-description report test lint perf versus-sequential image-cpu lock clean
+.PHONY: help setup setup-dev doctor smoke bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -77,6 +77,9 @@ ablate: setup ## Measure what each launch setting buys on this machine (about ha
 	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
 	if [ -n "$$DESIGN" ]; then set -- "$$@" --design "$$DESIGN"; fi; \
 	if [ -n "$$ROUNDS" ]; then set -- "$$@" --rounds "$$ROUNDS"; fi; \
+	if [ -n "$$SETTINGS$$THREADS" ]; then \
+	  echo "speedproof: an ablation switches the tuned profile's settings one by one: leave SETTINGS and THREADS out." >&2; exit 2; fi; \
+	case $$STRICT in yes | YES | 1 | true) set -- "$$@" --strict ;; esac; \
 	$(where); $(resume); exec $(PYTHON_ENV) -m suite ablate "$$@"
 
 bench-gpu: setup ## For now: what is missing to measure on a GPU (exit status 2)
@@ -85,6 +88,13 @@ bench-gpu: setup ## For now: what is missing to measure on a GPU (exit status 2)
 smoke: export PRESET = smoke
 smoke: export ENGINE ?= native
 smoke: bench-cpu ## The whole path in under two minutes, on tiny shapes; never publishable
+
+container-cost: setup ## Measure what running in a container costs here (docker or podman; about ten minutes)
+	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
+	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
+	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
+	if [ -n "$$ROUNDS" ]; then set -- "$$@" --rounds "$$ROUNDS"; fi; \
+	$(where); $(resume); exec $(PYTHON_ENV) -m suite container-cost "$$@"
 
 fingerprint-host: ## Optional, as root on the host: what a container cannot see, for the runs in it
 	@docker/fingerprint-host --output "$$OUTPUT/host-fingerprint.json"

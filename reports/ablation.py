@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from reports.results import steady_class, steady_series, withheld
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
 from suite.statistics.family import adjusted
@@ -77,9 +78,10 @@ class CaseAblation:
 
 @dataclass(frozen=True)
 class Ablated:
-    """The whole ablation."""
+    """The whole ablation; `reference` is the label of the level that the others are compared with."""
 
     design: str
+    reference: str
     cases: tuple[CaseAblation, ...]
     comparisons: int
 
@@ -103,7 +105,7 @@ def ablated(bundle: Loaded) -> Ablated:
     p_values = {
         (one.case.name, key): p for (one, key, _), p in zip(tested, adjusted([p for *_, p in tested]), strict=True)
     }
-    return Ablated(plan.design, tuple(_case(one, p_values) for one in measured), len(tested))
+    return Ablated(plan.design, plan.levels[0].label, tuple(_case(one, p_values) for one in measured), len(tested))
 
 
 # (level, the level it is compared with, quantity)
@@ -121,17 +123,22 @@ class _Measured:
         for event in bundle.events:
             if isinstance(event, schema.Effective) and event.case == case.name:
                 self.effectives[plan.order[event.process]].append(event)
-        self.troubles: dict[int, str] = {}
-        for event in bundle.events:
-            if isinstance(event, schema.ProcessEnded) and event.case == case.name and event.outcome != "ok":
-                self.troubles[plan.order[event.process]] = f"{event.outcome.replace('_', ' ')}: {event.message}"
+        self.troubles = _troubles(bundle, case, plan)
+        self.accuracies = {arm.label: bundle.accuracies.get((case.name, arm.name)) for arm in self.arms}
+        self.steadiness = self._steadiness(bundle)
         self.times: dict[int, dict[str, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(dict))
+        # For speedups only pairs in which both arms were measured count: they alone cancel a drift within the process.
+        self.pairs: dict[int, dict[str, dict[int, tuple[list[float], list[float]]]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
         blocks = [block for block in bundle.blocks if (block.case, block.phase) == (case.name, "measure")]
+        minimum, size = bundle.run.procedure.pairs_minimum, len(plan.levels)
         for arm in self.arms:
-            other = next((a.label for a in self.arms if a.label != arm.label), arm.label)
-            paired = whole_pairs(blocks, arm.label, other, bundle.run.procedure.pairs_minimum)
-            for process, times in paired.baseline.items():
-                self.times[plan.order[process]][arm.label][process // len(plan.levels)] = times
+            for process, times in whole_pairs(blocks, arm.label, arm.label, minimum).baseline.items():
+                self.times[plan.order[process]][arm.label][process // size] = times
+            both = whole_pairs(blocks, self.baseline, arm.label, minimum)
+            for process, times in both.arm.items():
+                self.pairs[plan.order[process]][arm.label][process // size] = (both.baseline[process], times)
         self.effects: dict[_Key, Ratio | str] = {}
         for level in range(1, len(plan.levels)):
             for quantity in _quantities(self.arms):
@@ -140,18 +147,42 @@ class _Measured:
 
     def previous(self, level: int) -> int:
         """The level whose settings this one adds to: the last before it that is not a repetition of nothing."""
-        if self.plan.design == "alone":
+        if self.plan.design != "steps":
             return 0
-        return next((n for n in range(level - 1, 0, -1) if self.plan.levels[n].knobs), 0)
+        return next((n for n in range(level - 1, 0, -1) if n != self.again), 0)
 
     def by_round(self, level: int, quantity: Quantity) -> ByRound:
         """Block times in ns by round; for the speedup one number a round, the ratio of the baseline's time to the arm's."""
         label, kind = quantity
-        own = self.times[level][label]
         if kind != SPEEDUP:
-            return own
-        eager = self.times[level][self.baseline]
-        return {n: [math.exp(log_time(eager[n]) - log_time(own[n]))] for n in own if n in eager}
+            return self.times[level][label]
+        pairs = self.pairs[level][label]
+        return {number: [math.exp(log_time(eager) - log_time(own))] for number, (eager, own) in pairs.items()}
+
+    def speedup(self, level: int, label: str) -> Ratio | str:
+        """The arm against the baseline within the processes of a level."""
+        pairs = self.pairs[level][label]
+        found = ratio({n: eager for n, (eager, _) in pairs.items()}, {n: own for n, (_, own) in pairs.items()})
+        return self.troubles.get(level) or found if isinstance(found, str) else found
+
+    def _steadiness(self, bundle: Loaded) -> dict[tuple[int, str], str]:
+        """The warm-up class of every arm at every level, over its processes."""
+        series: dict[tuple[int, str], list[schema.Block]] = defaultdict(list)
+        for block in bundle.blocks:
+            if block.case == self.case.name:
+                series[self.plan.order[block.process], block.arm].append(block)
+        return {key: steady_class(steady_series([], blocks)) for key, blocks in series.items()}
+
+    def judged(self, found: Verdict, level: int, other: int, quantity: Quantity) -> Verdict:
+        """The verdict, withheld where the arm computes something else or was still changing when measuring ended."""
+        label, kind = quantity
+        labels = {label, self.baseline} if kind == SPEEDUP else {label}
+        classes = {
+            f"{name} with {self.plan.levels[n].label}": self.steadiness.get((n, name), "")
+            for name in sorted(labels)
+            for n in (level, other)
+        }
+        return withheld(found, self.accuracies.get(label), classes)
 
     def _effect(self, level: int, other: int, quantity: Quantity) -> Ratio | str:
         mine, theirs = self.by_round(level, quantity), self.by_round(other, quantity)
@@ -162,23 +193,41 @@ class _Measured:
 
     @property
     def again(self) -> int | None:
-        """The level that repeats "nothing set"; None when the plan has none."""
-        return next((n for n, level in enumerate(self.plan.levels) if n and not level.knobs), None)
+        """The level that repeats the first one; None when the plan has none."""
+        first = self.plan.levels[0].knobs
+        return next((n for n, level in enumerate(self.plan.levels) if n and level.knobs == first), None)
 
     def floor(self, quantity: Quantity) -> NoiseFloor:
-        """The noise floor: what the level that repeats "nothing set" shows against it."""
+        """The noise floor: what the level that repeats the first one shows against it."""
+        name = self.plan.levels[0].label
         found = self.effects[self.again, 0, quantity] if self.again else "no level repeats it"
         if isinstance(found, str):
-            return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: nothing set was not measured against itself ({found})")
+            return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: {name} was not measured against itself ({found})")
         delta = noise_floor(found).delta
         if delta <= MINIMUM_NOISE_FLOOR:
-            return NoiseFloor(delta, "the least that is ever assumed; nothing set against itself showed no more")
-        return NoiseFloor(delta, "from processes with nothing set against others with nothing set")
+            return NoiseFloor(delta, f"the least that is ever assumed; {name} against itself showed no more")
+        return NoiseFloor(delta, f"from processes with {name} against others with {name}")
 
 
 def in_rounds(text: str) -> str:
     """A sentence about replicates, which are rounds in an ablation."""
     return text.replace("processes", "rounds").replace("process", "round")
+
+
+def _troubles(bundle: Loaded, case: schema.Case, plan: schema.Ablation) -> dict[int, str]:
+    """Why a level lacks something: processes that did not end well and were not made good later, and arms that did not run."""
+    good = {
+        event.process
+        for event in bundle.events
+        if isinstance(event, schema.ProcessEnded) and (event.case, event.outcome) == (case.name, "ok")
+    }
+    found = {}
+    for event in bundle.events:
+        if isinstance(event, schema.ArmNotRun) and event.case == case.name:
+            found[plan.order[event.process]] = f"{event.arm} did not run: {event.reason}"
+        if isinstance(event, schema.ProcessEnded) and event.case == case.name and event.process not in good:
+            found[plan.order[event.process]] = f"{event.outcome.replace('_', ' ')}: {event.message}"
+    return found
 
 
 def _quantities(arms: Sequence[schema.Arm]) -> list[Quantity]:
@@ -195,6 +244,7 @@ def _case(one: _Measured, p_values: Mapping[tuple[str, _Key], float]) -> CaseAbl
             return Effect(quantity[1], found)
         p = p_values.get((one.case.name, (level, other, quantity)))
         judged = verdict(found, floors[quantity].delta, 1.0 if p is None else p, len(p_values))
+        judged = one.judged(judged, level, other, quantity)
         told = replace(judged, reason=in_rounds(judged.reason), advice=in_rounds(judged.advice))
         return Effect(quantity[1], found, None if level == one.again else told, p)
 
@@ -208,9 +258,7 @@ def _case(one: _Measured, p_values: Mapping[tuple[str, _Key], float]) -> CaseAbl
                 level=level,
                 rounds=len(times.get(one.baseline, {})),
                 times_ns={label: typical_time(by_round) for label, by_round in times.items()},
-                speedups={
-                    label: ratio(one.times[number][one.baseline], one.times[number][label]) for label in candidates
-                },
+                speedups={label: one.speedup(number, label) for label in candidates},
                 whole={q: effect(number, 0, q) for q in floors} if number in compared else {},
                 step={q: effect(number, one.previous(number), q) for q in floors} if number in compared else {},
                 effectives=tuple(one.effectives.get(number, ())),

@@ -186,15 +186,15 @@ def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, p_values: dict[tuple[s
     candidate = arm.role == "candidate"
     compared = one.ratios.get(arm.label, "")
     found = compared if isinstance(compared, Ratio) else None
-    steady = _steady(one.warmups[arm.label], blocks)
-    theirs = _steady(one.warmups[baseline], one.blocks[baseline])
+    steady = steady_series(one.warmups[arm.label], blocks)
+    theirs = steady_series(one.warmups[baseline], one.blocks[baseline])
     compilation = compilation_of(bundle.events, case, arm.label)
     accuracy = bundle.accuracies.get((case, arm.name))
     adjusted_p = p_values.get((case, arm.label))
     judged = None
     if found and candidate:
         judged = verdict(found, one.noise_floor.delta, 1.0 if adjusted_p is None else adjusted_p, len(p_values))
-        judged = withheld(judged, accuracy, {baseline: _class(theirs), arm.label: _class(steady)})
+        judged = withheld(judged, accuracy, {baseline: steady_class(theirs), arm.label: steady_class(steady)})
     baseline_times = _times(one.blocks[baseline])
     cost_ns = compilation.cold_ns
     worth = found and candidate and cost_ns and baseline_times
@@ -209,7 +209,7 @@ def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, p_values: dict[tuple[s
         percentiles=_percentiles(blocks),
         outliers=tukey([sample / block.calls_per_iteration for block in blocks for sample in block.iterations_ns]),
         steady=steady,
-        steadiness=_class(steady),
+        steadiness=steady_class(steady),
         dependence=dependence(bundle, case, baseline, arm.label) if found and candidate else None,
         compilation=compilation,
         accuracy=accuracy,
@@ -233,7 +233,8 @@ def withheld(judged: Verdict, accuracy: schema.Accuracy | None, classes: dict[st
     return judged
 
 
-def _class(steady: dict[int, Steady]) -> str:
+def steady_class(steady: dict[int, Steady]) -> str:
+    """The warm-up class of an arm over its processes."""
     return agree([series.name for series in steady.values()])
 
 
@@ -256,7 +257,7 @@ def _detectable(found: Ratio | None, delta: float, comparisons: int) -> float | 
     )
 
 
-def _steady(warmups: Iterable[schema.Block], blocks: Iterable[schema.Block]) -> dict[int, Steady]:
+def steady_series(warmups: Iterable[schema.Block], blocks: Iterable[schema.Block]) -> dict[int, Steady]:
     """The warm-up class of every process: its warm-up and measured iterations in order, per call.
 
     Of a process that was continued, its last incarnation counts: a second warm-up in the middle is no change of the arm.

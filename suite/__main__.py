@@ -50,6 +50,7 @@ ModelDir = Annotated[str, typer.Option(envvar="MODEL_DIR", help="Folder with Mob
 ModelRevision = Annotated[
     str, typer.Option(envvar="MODEL_REVISION", help="Commit of the published weights, from the local cache.")
 ]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse to run when a requested setting is not in force.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print the two paths at the end, nothing else.")]
 Json = Annotated[bool, typer.Option("--json", help="Progress as JSON lines.")]
 
@@ -74,9 +75,7 @@ def run(
     nodes: Nodes = "",
     smt: Smt = False,
     threads: Annotated[int | None, typer.Option(help="OpenMP threads; default: one a core, within the quota.")] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse to run when a requested setting is not in force.")
-    ] = False,
+    strict: Strict = False,
     model_dir: ModelDir = "",
     model_revision: ModelRevision = "",
     quiet: Quiet = False,
@@ -108,6 +107,7 @@ def ablate(
     cores: Cores = "",
     nodes: Nodes = "",
     smt: Smt = False,
+    strict: Strict = False,
     model_dir: ModelDir = "",
     model_revision: ModelRevision = "",
     quiet: Quiet = False,
@@ -117,9 +117,35 @@ def ablate(
     from suite.bundle.schema import LaunchRequest
     from suite.plan import AblationRequest, Request
 
-    launch = LaunchRequest(cores=cores, nodes=nodes, smt=smt)
+    launch = LaunchRequest(cores=cores, nodes=nodes, smt=smt, strict=strict)
     asked = AblationRequest(design, rounds)
     request = Request(preset, cases, arms, None, False, model_dir or None, model_revision or None, launch, asked)
+    lead(request, output, engine, resume, quiet=quiet, json=json)
+
+
+@app.command("container-cost")
+def container_cost(
+    preset: Preset = "quick",
+    output: Output = Path("results"),
+    cases: Cases = "",
+    arms: Arms = "",
+    rounds: Annotated[
+        int | None, typer.Option(help="How often each side is started, instead of the preset's number.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="auto, docker or podman.")] = "auto",
+    resume: Resume = "",
+    cores: Cores = "",
+    nodes: Nodes = "",
+    smt: Smt = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Measure what running in a container costs on this machine: the same cases on the host and in it, in turn."""
+    from suite.bundle.schema import LaunchRequest
+    from suite.plan import AblationRequest, Request
+
+    launch = LaunchRequest(cores=cores, nodes=nodes, smt=smt)
+    request = Request(preset, cases, arms, None, False, None, None, launch, AblationRequest("container", rounds))
     lead(request, output, engine, resume, quiet=quiet, json=json)
 
 
@@ -150,7 +176,7 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
     )
     sys.stderr.write(render.stderr)
     paths = render.stdout.split("\n")[:-1]
-    if json:
+    if json and not inside:
         print(msgspec.json.encode({"event": "rendered", "paths": paths}).decode())
     elif not inside:
         print("\n".join(paths))

@@ -18,9 +18,8 @@ from suite.nearest import nearest
 from suite.plan import AblationRequest, Request, command_line, launch_variables, plan, words
 from suite.statistics.order import mirrored
 
-Design = Literal["steps", "alone"]
+Design = Literal["steps", "alone", "container"]
 
-DEFAULT_CASES = "pointwise_chain,mobilebert_qa"
 DEFAULT_ARMS = "inductor"
 ROUNDS = {"smoke": 1, "quick": 4, "standard": 8, "paper": 8}
 """Rounds by preset: how often every level is started, and so the number of replicates."""
@@ -34,6 +33,16 @@ MEASURE_BUDGET_NS = {
 """A process of an ablation measures less than one of a run: what it is compared with lies in other processes."""
 
 NONE, AGAIN, ALL = "none", "none again", "all"
+CONTAINER = "container"
+"""Not a launch setting: a level with it starts its workers in a container."""
+
+CASES: dict[str, str] = {
+    "steps": "pointwise_chain,mobilebert_qa",
+    "alone": "pointwise_chain,mobilebert_qa",
+    # A case that touches much memory, and one that computes.
+    "container": "pointwise_chain,matmul_add/1024-fp32",
+}
+"""Cases by design, where the user names none."""
 
 _STEPS: tuple[tuple[str, str], ...] = (
     ("+libiomp5", "Intel's OpenMP run-time in place of torch's own"),
@@ -52,6 +61,14 @@ def levels(design: Design) -> list[schema.Level]:
     but for the KMP_* settings, which nothing but libiomp5 reads.
     """
     knobs: list[Knob] = list(KNOBS)
+    if design == "container":
+        return [
+            schema.Level(label="host", knobs=list(knobs), description="natively, with the tuned profile"),
+            schema.Level(label="host again", knobs=list(knobs), description="the same again: the noise floor"),
+            schema.Level(
+                label="container", knobs=[*knobs, CONTAINER], description="each process in a container of its own"
+            ),
+        ]
     found = [
         schema.Level(label=NONE, knobs=[], description="nothing is set"),
         schema.Level(label=AGAIN, knobs=[], description="nothing is set, again: the noise floor"),
@@ -73,13 +90,15 @@ def plan_ablation(request: Request, asked: AblationRequest, engine: schema.Engin
         UserError: as `suite.plan.plan`, and for an unknown design, fewer than one round, or a launch profile (levels replace it).
     """
     design, rounds = asked.design, asked.rounds
-    if design not in ("steps", "alone"):
+    if design not in CASES:
         raise UserError(f"unknown design '{design}'{nearest(design, ('steps', 'alone'))}; they are steps and alone.")
-    if rounds is not None and rounds < 1:
-        raise UserError(f"an ablation needs at least one round, not {rounds}.")
+    if rounds is not None and (rounds < 1 or (rounds > 1 and rounds % 2)):
+        raise UserError(
+            f"rounds come in mirrored twos, so that a drift cancels: an even number (or 1, to try), not {rounds}."
+        )
     if request.launch.settings != "tuned" or request.launch.threads:
         raise UserError("an ablation switches the tuned profile's settings one by one: leave settings and threads out.")
-    filled = replace(request, cases=request.cases or DEFAULT_CASES, arms=request.arms or DEFAULT_ARMS, profile=False)
+    filled = replace(request, cases=request.cases or CASES[design], arms=request.arms or DEFAULT_ARMS, profile=False)
     run = plan(filled, engine, argv)
     found: list[schema.Level] = levels(design)  # type: ignore[arg-type]
     count = rounds or ROUNDS[run.preset]
@@ -99,7 +118,9 @@ def plan_ablation(request: Request, asked: AblationRequest, engine: schema.Engin
     )
     return msgspec.structs.replace(
         run,
-        run_id=run.run_id.replace(f"-{run.preset}-", f"-ablate-{run.preset}-"),
+        run_id=run.run_id.replace(
+            f"-{run.preset}-", f"-{'container' if design == 'container' else 'ablate'}-{run.preset}-"
+        ),
         # Levels are the rivals here, so the baseline is not measured twice in a process.
         arms=[arm for arm in run.arms if arm.role != "noise"],
         procedure=procedure,
@@ -114,9 +135,9 @@ def _command(request: Request, asked: AblationRequest) -> str:
         "CASES": " ".join(words(request.cases)),
         "ARMS": ",".join(words(request.arms)),
         "ROUNDS": str(asked.rounds or ""),
-        "DESIGN": "" if asked.design == "steps" else asked.design,
+        "DESIGN": asked.design if asked.design == "alone" else "",
         "MODEL_DIR": "<your model directory>" if request.model_dir else "",
         "MODEL_REVISION": request.model_revision or "",
         **launch_variables(request.launch),
     }
-    return command_line("ablate", variables)
+    return command_line("container-cost" if asked.design == "container" else "ablate", variables)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from suite.ablate import CONTAINER
 from suite.arms import ARMS
 from suite.bundle.schema import SCHEMA_VERSION, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
 from suite.errors import UserError
 from suite.fingerprint import host
 from suite.fingerprint.collect import collect
+from suite.fingerprint.redact import names_to_hide, redact_struct
 from suite.launch import command, libraries, settings, topology
+from suite.launch.contained import launch_in
 from suite.launch.findings import findings as launch_findings
+from suite.launch.profiles import Knob
 from suite.launch.rehearsal import rehearse
 from suite.probe import Probe
 from suite.profiling.compilation import CACHE_VARIABLE
@@ -80,10 +85,17 @@ class Machine:
             for label, launch, seen in launches
             for finding in (*launch.findings, *launch_findings(launch, seen))
         ]
-        _, last, seen = launches[-1]
-        compared = settings.compare_all(last, seen) if seen else []
-        facts, kept = self.facts, [*_merged(found), *machine]
-        return Fingerprint(schema_version=SCHEMA_VERSION, facts=facts, settings=compared, findings=kept)
+        # Of an ablation's levels the fullest that was seen.
+        label, last, seen = next((each for each in reversed(launches) if each[2]), launches[-1])
+        document = Fingerprint(
+            schema_version=SCHEMA_VERSION,
+            facts={},
+            settings=settings.compare_all(last, seen) if seen else [],
+            settings_of=label,
+            findings=[*_merged(found), *machine],
+        )
+        # Facts were redacted where they were collected.
+        return msgspec.structs.replace(redact_struct(document, names_to_hide()), facts=self.facts)
 
 
 def cache_root() -> Path:
@@ -104,7 +116,7 @@ def _labelled(label: str, finding: Finding) -> Finding:
 
 
 def _merged(found: Sequence[Finding]) -> list[Finding]:
-    """Findings of one rule and claim as one, with all of their evidence."""
+    """Findings of one rule and claim as one, as serious as the worst of them, with all of their evidence."""
     kept: dict[tuple[str, str], Finding] = {}
     for finding in found:
         key = (finding.rule, finding.claim)
@@ -112,11 +124,36 @@ def _merged(found: Sequence[Finding]) -> list[Finding]:
         lines = (
             [*before.evidence, *(line for line in finding.evidence if line not in before.evidence)] if before else []
         )
-        kept[key] = msgspec.structs.replace(before, evidence=lines) if before else finding
+        worst = min((before or finding, finding), key=lambda each: ("wrong", "doubtful", "note").index(each.severity))
+        kept[key] = msgspec.structs.replace(worst, evidence=lines) if before else finding
     return list(kept.values())
 
 
-def prepare(run: Run) -> Machine:
+def _levels(
+    run: Run, bundle: Path, cache: Path, plan: Callable[[frozenset[Knob] | None], command.Launch]
+) -> list[command.Launch]:
+    """The launches of an ablation's levels: with fewer knobs, or in a container of its engine."""
+    if run.ablation is None:
+        return []
+    launches = []
+    for level in run.ablation.levels:
+        if CONTAINER not in level.knobs or run.ablation.engine is None:
+            launches.append(plan(frozenset(level.knobs)))  # type: ignore[arg-type]
+            continue
+        own = cache / "container"
+        folders = {
+            bundle.resolve(): bundle.resolve(),
+            cache / "measure": own / "measure",
+            toolchain_cache(): own / "toolchain",
+        }
+        for folder in (*folders.keys(), *folders.values()):
+            folder.mkdir(parents=True, exist_ok=True)
+        passed = ("TORCHINDUCTOR_CACHE_DIR", CACHE_VARIABLE, "HF_HUB_OFFLINE", "PYTHONUNBUFFERED")
+        launches.append(launch_in(run.ablation.engine, plan(None), run.launch, folders, passed))
+    return launches
+
+
+def prepare(run: Run, bundle: Path) -> Machine:
     """Look at the machine, rehearse the launch, and try the C++ compiler (once per machine this builds torch's precompiled header).
 
     Raises:
@@ -127,14 +164,29 @@ def prepare(run: Run) -> Machine:
     forget_stale(root)
     here, found = topology.read(), libraries.find(os.environ)
     launch = command.plan(here, found, os.environ, run.launch)
-    levels = run.ablation.levels if run.ablation else []
-    launches = [command.plan(here, found, os.environ, run.launch, knobs=frozenset(level.knobs)) for level in levels]  # type: ignore[arg-type]
+    cache = root / run.run_id
+    launches = _levels(run, bundle, cache, lambda knobs: command.plan(here, found, os.environ, run.launch, knobs=knobs))
     findings = rehearsed(launch)
     refuse_if_strict(run.launch, findings)
+    if run.ablation:
+        _refuse_exported(os.environ)
+        if run.launch.strict:
+            for one in launches:
+                refuse_if_strict(run.launch, [] if one.contained else rehearsed(one))
     answer = _probe(launch)
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
     facts = host.with_host({**collect(), "torch": answer.facts}, os.environ)
-    return Machine(launch, root / run.run_id, facts, not_run, answer.compile_ns, launches, findings)
+    return Machine(launch, cache, facts, not_run, answer.compile_ns, launches, findings)
+
+
+def _refuse_exported(environ: Mapping[str, str]) -> None:
+    """Raises UserError for exported variables that an ablation switches: with them no level would be without the setting."""
+    switched = sorted(name for name in environ if re.fullmatch(r"LD_PRELOAD|MALLOC_CONF|(KMP|OMP|GOMP)_\w+", name))
+    if switched:
+        names = ", ".join(switched)
+        raise UserError(
+            f"an ablation switches these settings itself, and they are exported: {names}; unset them (env -u) and start again."
+        )
 
 
 def rehearsed(launch: command.Launch) -> list[Finding]:

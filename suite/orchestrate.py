@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,13 @@ import psutil
 from suite import rules, telemetry
 from suite.allocate import Wish, decide, ended_well, is_settled, pairs_for
 from suite.bundle import manifest, reader, schema
-from suite.bundle.writer import FINGERPRINT, RUN, Bundle
+from suite.bundle.writer import FINGERPRINT, RUN, Bundle, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display
 from suite.errors import UserError
 from suite.fingerprint.container import cgroup
-from suite.fingerprint.files import without_home
+from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots
 from suite.plan import arms_of
@@ -66,7 +66,7 @@ class Orchestrator:
         self.run = run
         self.machine = machine
         self.display = display
-        self._failures: dict[str, int] = {}
+        self._failures: dict[tuple[str, int], int] = {}
         self._later: list[Unit] = []
         self._allowed = os.sched_getaffinity(0)
         self._sampler = telemetry.Sampler(machine.launch.cpus or self._allowed, self._allowed)
@@ -101,12 +101,17 @@ class Orchestrator:
         while units:
             unit = units.pop(0)
             self.display.plan([*units, *self._later])
-            if self._failures.get(unit.case.name, 0) < FAILURES_PER_CASE:
+            if self._failures.get(self._kin(unit), 0) < FAILURES_PER_CASE:
                 self._run_unit(unit, units)
                 continue
-            message = f"{unit.title} was left out after {FAILURES_PER_CASE} failures of this case"
+            of = "these settings" if self.run.ablation else "this case"
+            message = f"{unit.title} was left out after {FAILURES_PER_CASE} failures of {of}"
             self.bundle.event(schema.Noted(at=now(), case=unit.case.name, message=message))
             self.display.say(message)
+
+    def _kin(self, unit: Unit) -> tuple[str, int]:
+        """The processes that a unit would fail like: those of its case, in an ablation those of its level."""
+        return unit.case.name, self.run.ablation.order[unit.process] if self.run.ablation else 0
 
     # --- what is left to do -----------------------------------------------------------------------------------------
 
@@ -123,7 +128,7 @@ class Orchestrator:
             return None
         loaded = reader.load(self.bundle.path)
         decisions = [
-            decide(loaded, case, self._prior(case), self._failures.get(case.name, 0) >= FAILURES_PER_CASE)
+            decide(loaded, case, self._prior(case), self._failures.get((case.name, 0), 0) >= FAILURES_PER_CASE)
             for case in self.run.cases
             if not is_settled(loaded, case)
         ]
@@ -216,7 +221,7 @@ class Orchestrator:
         if end.unwritable:
             raise UserError(f"{end.message} Continue with RUN={self.run.run_id}.")
         if end.outcome != "ok":
-            self._failures[unit.case.name] = self._failures.get(unit.case.name, 0) + 1
+            self._failures[self._kin(unit)] = self._failures.get(self._kin(unit), 0) + 1
             return
         self._stop_if_strict()
         for other in rest:
@@ -243,8 +248,8 @@ class Orchestrator:
                     process=unit.process,
                     incarnation=assignment.incarnation,
                     pid=pid,
-                    command=[without_home(word) for word in command],
-                    environment={name: without_home(value) for name, value in own.items()},
+                    command=[redact_text(word, names_to_hide()) for word in command],
+                    environment={name: redact_text(value, names_to_hide()) for name, value in own.items()},
                 )
             )
 
@@ -255,13 +260,19 @@ class Orchestrator:
 
         def encode(descriptor: int) -> bytes:
             filled = msgspec.structs.replace(assignment, progress_descriptor=descriptor, log_offset=offset)
+            if launch.contained:
+                # Neither a descriptor nor a process id means anything across a container's border.
+                filled = msgspec.structs.replace(filled, progress_descriptor=-1, parent=0)
             return msgspec.json.encode(filled)
 
         limits = Limits(
             self.run.procedure.process_timeout_s, self.run.procedure.memory_ceiling_bytes or memory_ceiling()
         )
         supervisor = Supervisor(command, {**os.environ, **own}, log, limits, self.display.progress, tick)
-        return supervisor.run(encode, started)
+        try:
+            return supervisor.run(encode, started)
+        finally:
+            _without_names(log)
 
     def _take_telemetry(self, moment: telemetry.Moment, unit: Unit, incarnation: int) -> None:
         subject = telemetry.Subject(unit.case.name, unit.role, unit.process, incarnation)
@@ -276,7 +287,7 @@ class Orchestrator:
                 process=unit.process,
                 incarnation=incarnation,
                 outcome=end.outcome,
-                message=end.message,
+                message=redact_text(end.message, names_to_hide()),
                 exit_code=end.exit_code,
                 signal=end.signal,
                 duration_ns=end.duration_ns,
@@ -298,7 +309,7 @@ class Orchestrator:
 
     def _fingerprint(self, loaded: reader.Loaded) -> schema.Fingerprint:
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
-        during = telemetry.findings(loaded.telemetry, loaded.events)
+        during = telemetry.findings(loaded.telemetry, loaded.events, self.run.ablation)
         return self.machine.fingerprint(self.run, effectives, during)
 
     def _stop_if_strict(self) -> None:
@@ -307,7 +318,7 @@ class Orchestrator:
         Raises:
             UserError: naming the difference; the bundle is closed as incomplete.
         """
-        if not self.run.launch.strict or self.run.ablation:
+        if not self.run.launch.strict:
             return
         loaded = reader.load(self.bundle.path)
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
@@ -317,6 +328,15 @@ class Orchestrator:
             self.bundle.event(schema.Noted(at=now(), message=str(error)))
             self._close("incomplete")
             raise
+
+
+def _without_names(log: Path) -> None:
+    """Take out of a worker's log what names the machine or the user: torch's warnings show paths, a traceback shows more."""
+    with suppress(OSError):
+        text = log.read_text(errors="replace")
+        kept = redact_text(text, names_to_hide())
+        if kept != text:
+            write_bytes(log, kept.encode())
 
 
 def memory_ceiling() -> int:

@@ -83,7 +83,7 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         cases=plan_cases(request),
         arms=plan_arms(request.arms),
         procedure=procedure,
-        argv=[without_home(word) for word in argv],
+        argv=_shown(argv),
         command=command(request),
         seed=SEED,
         stretches=[schema.Stretch(started_at=now())],
@@ -92,6 +92,24 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         profile=request.profile,
         launch=request.launch,
     )
+
+
+_FOLDERS = ("--model-dir", "--output")
+"""Options whose values are folders of the user's own."""
+
+
+def _shown(argv: list[str]) -> list[str]:
+    """The command line as a bundle shows it: of the user's folders only their last names."""
+    shown = []
+    for before, word in zip(["", *argv], argv, strict=False):
+        option, equals, value = word.partition("=")
+        if before in _FOLDERS:
+            shown.append(Path(word).name)
+        elif equals and option in _FOLDERS:
+            shown.append(f"{option}={Path(value).name}")
+        else:
+            shown.append(without_home(word))
+    return shown
 
 
 def check_launch(request: schema.LaunchRequest) -> None:

@@ -18,7 +18,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     `done` holds the numbers of blocks that earlier incarnations finished, `plan` the schedule they fixed; `check_accuracy` asks for
     accuracy.json; `pairs` is what a pilot found worth measuring (None: as many as the budget of a process allows);
     `not_run` maps an arm's name to the reason why it must not be tried. `log_offset` is the size in bytes that the worker's log had
-    before this incarnation was started: what stands behind it is this incarnation's own.
+    before this incarnation was started: what stands behind it is this incarnation's own. `parent` is the process to die with (0: none
+    that the worker could see).
     """
 
     bundle: str

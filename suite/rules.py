@@ -109,6 +109,8 @@ def known_source(bundle: Loaded) -> Iterator[str]:
 def in_container(bundle: Loaded) -> Iterator[str]:
     """The run happened in a container whose image is named by digest, and whose software is listed in the bundle."""
     engine = bundle.run.engine
+    if bundle.run.ablation and bundle.run.ablation.engine:
+        return  # it measures both sides
     if not engine.containerised:
         yield "not containerised"
         return

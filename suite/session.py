@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import subprocess
 import sys
 from contextlib import suppress
@@ -15,17 +16,20 @@ import msgspec
 from suite.ablate import plan_ablation
 from suite.bundle import reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, write_bytes
+from suite.cases import workload
 from suite.clocktime import now
 from suite.display import Display, counted
 from suite.errors import UserError
 from suite.launch import engine as engines
 from suite.launch import sbom
+from suite.launch.command import STEERING
 from suite.machine import Machine, cache_root, prepare
 from suite.orchestrate import Orchestrator, sigterm_as_interrupt
 from suite.plan import Request, launch_variables, plan, source
 
 ENGINE_FAILED = (125, 126, 127)
 """Exit statuses of `docker run` and `podman run` when the engine, and not the program in the container, failed."""
+MANY_FILES = 16384
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,11 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         UserError, BundleError: one sentence about what is wrong and what to do.
         Interrupted: after Ctrl-C or SIGTERM.
     """
+    _allow_many_files()
     # Everything that a mistyped word can spoil comes before an engine is chosen: it must not wait for an image to be built.
+    if request.model_dir:
+        # Workers look for the weights there; the bundle holds their hashes and no path.
+        os.environ["MODEL_DIR"] = request.model_dir
     continued = reader.find_run(options.output, options.resume) if options.resume else None
     if continued and (ignored := _ignored(request)):
         screen.say(
@@ -67,8 +75,12 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         launch=planned.launch,
         cache=cache_root(),
     )
-    wanted = _engine_wanted(planned, options) if continued else options.engine
-    choice = engines.choose(wanted, place=place, announce=screen.say)
+    if planned.ablation and planned.ablation.design == "container":
+        planned = _with_container(planned, options.engine, place, screen)
+        choice = engines.Choice(engines.native("the container is what is measured"), starts_container=False)
+    else:
+        wanted = _engine_wanted(planned, options) if continued else options.engine
+        choice = engines.choose(wanted, place=place, announce=screen.say)
     if choice.starts_container:
         return _in_container(choice, request, options, screen)
     if continued:
@@ -84,9 +96,38 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
     return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
 
 
+def _allow_many_files() -> None:
+    """Telemetry keeps several files of every CPU open: on a machine of hundreds of CPUs more than the usual soft limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (max(soft, min(hard, MANY_FILES)) if hard != -1 else MANY_FILES, hard)
+        )
+
+
 def _planned(request: Request, argv: list[str]) -> schema.Run:
     engine = engines.native("not chosen yet")
     return plan_ablation(request, request.ablation, engine, argv) if request.ablation else plan(request, engine, argv)
+
+
+def _with_container(planned: schema.Run, engine: str, place: engines.Place, screen: Display) -> schema.Run:
+    """The plan with the engine whose containers are measured; a continued run keeps its image.
+
+    Raises:
+        UserError: no engine works here, or a continued run's image is gone.
+    """
+    assert planned.ablation is not None
+    before = planned.ablation.engine
+    if engine == "native":
+        raise UserError("container-cost compares the host with a container: ENGINE=native leaves nothing to compare.")
+    found = engines.choose(before.name if before else engine, place=place, announce=screen.say).engine
+    if not found.containerised:
+        raise UserError(f"container-cost needs docker or podman with the image speedproof:cpu: {found.reason}.")
+    if before and before.image_digest != found.image_digest:
+        raise UserError(
+            f"{planned.run_id} measured the image {before.image_digest}, and it is {found.image_digest} now; start a new run."
+        )
+    return msgspec.structs.replace(planned, ablation=msgspec.structs.replace(planned.ablation, engine=found))
 
 
 def _engine_wanted(planned: schema.Run, options: Options) -> str:
@@ -161,7 +202,11 @@ def _in_container(choice: engines.Choice, request: Request, options: Options, sc
     }
     verb = "ablate" if request.ablation else "bench"
     arguments = [verb, *(word for name, value in words.items() if value for word in (name, value)), *screen.flags]
-    flags = {"--no-profile": not request.profile, "--smt": request.launch.smt, "--strict": request.launch.strict}
+    flags = {
+        "--no-profile": not request.profile and not request.ablation,
+        "--smt": request.launch.smt,
+        "--strict": request.launch.strict,
+    }
     arguments += [flag for flag, given in flags.items() if given]
     try:
         options.output.mkdir(parents=True, exist_ok=True)
@@ -177,7 +222,7 @@ def _in_container(choice: engines.Choice, request: Request, options: Options, sc
         options.output,
         Path(request.model_dir) if request.model_dir else None,
         cache=choice.cache,
-        environment={"MODEL_REVISION": request.model_revision} if request.model_revision else None,
+        environment=_passed_on(request, screen),
         terminal=sys.stdout.isatty(),
     )
     with subprocess.Popen(command) as process:
@@ -193,10 +238,22 @@ def _in_container(choice: engines.Choice, request: Request, options: Options, sc
     shown = [
         path for path in reader.runs(options.output) if path not in before or path.name == Path(options.resume).name
     ]
-    for path in shown if status == 0 else []:
-        print(path / "report.html")
-        print(path / "report.pdf")
+    paths = [str(path / name) for path in shown if status == 0 for name in ("report.html", "report.pdf")]
+    if "--json" in screen.flags:
+        print(msgspec.json.encode({"event": "rendered", "paths": paths}).decode())
+    else:
+        print("\n".join(paths), end="\n" if paths else "")
     return status
+
+
+def _passed_on(request: Request, screen: Display) -> dict[str, str]:
+    """Variables for the container: what the user exported stands there too, but for paths of the host's."""
+    passed = {name: value for name, value in os.environ.items() if STEERING.fullmatch(name)}
+    if passed.pop("LD_PRELOAD", ""):
+        screen.say("note: LD_PRELOAD names files of the host and is not passed on to the container")
+    if request.model_revision:
+        passed["MODEL_REVISION"] = request.model_revision
+    return passed
 
 
 def _ignored(request: Request) -> list[str]:
@@ -205,8 +262,9 @@ def _ignored(request: Request) -> list[str]:
         "CASES": bool(request.cases),
         "ARMS": bool(request.arms),
         "PROCESSES": request.processes is not None,
-        "PROFILE": not request.profile,
-        "MODEL_DIR": request.model_dir is not None,
+        "PROFILE": not request.profile and not request.ablation,
+        "DESIGN": bool(request.ablation and request.ablation.design == "alone"),
+        "ROUNDS": bool(request.ablation and request.ablation.rounds),
         "MODEL_REVISION": request.model_revision is not None,
         **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }
@@ -251,7 +309,7 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
         try:
             screen.say("looking at the machine ...")
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
-            machine = prepare(planned)
+            machine = prepare(planned, path)
             if resumed:
                 _same_machine(path, machine)
             listed = "" if resumed else sbom.read(os.environ)
@@ -259,6 +317,8 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 write_bytes(path / SBOM, listed)
                 engine = msgspec.structs.replace(planned.engine, sbom_sha256=sbom.digest(listed))
                 planned = msgspec.structs.replace(planned, engine=engine)
+                for case in planned.cases:
+                    workload(case.workload).check_again(case)
             bundle.document(RUN, planned)
             if not resumed:
                 bundle.document(FINGERPRINT, machine.fingerprint(planned, []))

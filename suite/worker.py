@@ -37,7 +37,8 @@ def out_of_memory(error: BaseException) -> bool:
 def main() -> int:
     """Run the assignment on standard input."""
     assignment = msgspec.json.decode(sys.stdin.buffer.read(), type=Assignment)
-    die_with_parent(assignment.parent)
+    if assignment.parent:
+        die_with_parent(assignment.parent)
     report = Reporter(assignment.progress_descriptor)
     bundle = Bundle(Path(assignment.bundle))
     try:

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import psutil
 
+from suite.fingerprint.files import OWN_FOLDER
+
 COMMON = {
     "localhost", "localdomain", "debian", "ubuntu", "fedora", "centos", "docker", "podman", "container", "builder",
     "runner", "worker", "server", "machine", "benchmark", "python", "nobody", "jenkins", "gitlab", "github", "speedproof",
@@ -51,7 +53,8 @@ class Needle:
 
 def of_this_machine() -> Names:
     """Everything that names this machine and whoever runs the tests."""
-    users, homes = [], [os.environ.get("HOME", "")]
+    # Where the suite lies is the user's own choice, and as telling as a home.
+    users, homes = [], [os.environ.get("HOME", ""), OWN_FOLDER]
     with suppress(KeyError, OSError):
         users.append(getpass.getuser())
     with suppress(KeyError):

@@ -40,7 +40,7 @@ def test_alone_every_knob_stands_by_itself_and_kmp_with_the_run_time_that_reads_
     assert knobs[-1] == set(KNOBS)
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3, 4])
+@pytest.mark.parametrize("rounds", [1, 2, 4, 6])
 def test_every_round_holds_every_level_once_and_rounds_are_mirrored_in_twos(rounds: int) -> None:
     plan = plan_of(make(rounds=rounds))
     size = len(plan.levels)
@@ -73,7 +73,8 @@ def test_the_command_asks_for_the_same_ablation_again() -> None:
     ("options", "sentence"),
     [
         ({"design": "step"}, "unknown design 'step', did you mean 'steps'"),
-        ({"rounds": 0}, "at least one round, not 0"),
+        ({"rounds": 0}, "an even number .or 1, to try., not 0"),
+        ({"rounds": 3}, "not 3"),
         ({"launch": schema.LaunchRequest(settings="untuned")}, "leave settings and threads out"),
         ({"launch": schema.LaunchRequest(threads=2)}, "leave settings and threads out"),
         ({"cases": "pointwise"}, "pointwise"),
@@ -82,3 +83,14 @@ def test_the_command_asks_for_the_same_ablation_again() -> None:
 def test_what_cannot_be_planned_is_refused(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         make(**options)  # type: ignore[arg-type]
+
+
+def test_a_container_is_compared_with_the_host_and_the_host_with_itself() -> None:
+    run = make("container")
+    plan = plan_of(run)
+    host, again, container = plan.levels
+    assert host.knobs == again.knobs
+    assert container.knobs == [*host.knobs, "container"]
+    assert [case.name for case in run.cases] == ["pointwise_chain/16384x512-fp32", "matmul_add/1024-fp32"]
+    assert "-container-quick-" in run.run_id
+    assert run.command == "make container-cost PRESET=quick"

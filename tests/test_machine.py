@@ -9,7 +9,7 @@ import pytest
 from suite.bundle import schema
 from suite.errors import UserError
 from suite.launch.command import Launch, Requested
-from suite.machine import Machine, refuse_if_strict
+from suite.machine import Machine, _merged, refuse_if_strict
 from tests import samples
 from tests.test_rules import effective
 
@@ -70,3 +70,19 @@ def test_strict_names_every_difference_with_its_proof_and_leaves_doubts_alone() 
         refuse_if_strict(strict, [DENIED, DOUBT])
     assert "numactl is denied [launch.numactl-denied: set_mempolicy: no]" in str(refused.value)
     assert "two-openmp" not in str(refused.value)
+
+
+def test_of_findings_of_one_claim_the_worst_stands_with_all_evidence() -> None:
+    doubt = schema.Finding(rule="launch.x", severity="doubtful", claim="The mask shrank.", evidence=["+KMP: 0"])
+    wrong = schema.Finding(rule="launch.x", severity="wrong", claim="The mask shrank.", evidence=["+numactl: 0"])
+    (merged,) = _merged([doubt, wrong])
+    assert (merged.severity, merged.evidence) == ("wrong", ["+KMP: 0", "+numactl: 0"])
+
+
+def test_settings_are_those_of_the_fullest_level_that_was_seen() -> None:
+    levels = [schema.Level(label=name, knobs=[], description="") for name in ("none", "all")]
+    plan = schema.Ablation(design="steps", levels=levels, order=[0, 1])
+    run = samples.run([samples.case(CASE)], ablation=plan)
+    found = machine(levels=[launch("1"), launch("2")]).fingerprint(run, [seen(0, 1)])
+    assert found.settings_of == "none"
+    assert found.settings

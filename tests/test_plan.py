@@ -98,3 +98,9 @@ def test_what_was_asked_of_the_launch_is_kept_and_asked_for_again() -> None:
 def test_a_launch_that_no_machine_could_give_is_refused(launch: LaunchRequest, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         plan(Request("quick", launch=launch), native("a test"), [])
+
+
+def test_the_command_line_is_kept_without_the_users_folders() -> None:
+    argv = ["run", "--output", "/srv/acme/results", "--model-dir=/srv/acme/bert", "--preset", "quick"]
+    kept = plan(Request("quick"), native("a test"), argv).argv
+    assert kept == ["run", "--output", "results", "--model-dir=bert", "--preset", "quick"]

@@ -141,3 +141,12 @@ def test_an_ablation_needs_three_rounds_of_every_level_and_its_levels_may_differ
 def test_every_rule_has_a_docstring() -> None:
     undocumented: list[Callable[..., object]] = [rule for rule in rules.RULES if not rule.__doc__]
     assert undocumented == []
+
+
+def test_what_a_container_costs_is_measured_on_both_sides(tmp_path: Path) -> None:
+    levels = [schema.Level(label=name, knobs=[], description="") for name in ("host", "container")]
+    plan = schema.Ablation(design="container", levels=levels, order=[0, 1, 0], engine=ENGINE)
+    found = rules.complaints(
+        bundle(tmp_path, engine=schema.Engine(name="native", containerised=False, reason=""), ablation=plan)
+    )
+    assert not any("containerised" in complaint for complaint in found)

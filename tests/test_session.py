@@ -1,120 +1,81 @@
-"""One call of `run`, up to where measuring starts: what is refused before an engine is chosen, and how a run is handed over."""
+"""What a request becomes on its way into a container, and what may not be asked of an ablation."""
 
 from __future__ import annotations
 
-import os
+import subprocess
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from suite import session
-from suite.bundle.errors import BundleError
+from suite import display, machine, session
+from suite.__main__ import app
 from suite.bundle.schema import Engine, LaunchRequest
-from suite.display import Display
 from suite.errors import UserError
-from suite.launch import sbom
-from suite.launch.engine import Choice, Place
-from suite.plan import Request
+from suite.launch.engine import Choice
+from suite.plan import AblationRequest, Request
 
-ENGINE = Engine(name="podman", containerised=True, reason="a test", image_digest="sha256:" + "a" * 64, flags=["--rm"])
-
-
-class Process:
-    """Stands for the engine's process: ends at once with `status`."""
-
-    status = 0
-    commands: list[list[str]]
-
-    def __init__(self, command: list[str]) -> None:
-        Process.commands.append(command)
-
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Nothing to wait for."""
-
-    def wait(self) -> int:
-        return self.status
+PODMAN = Engine(name="podman", containerised=True, reason="a test", image="i", image_digest="sha256:0", flags=[])
+LAUNCH = LaunchRequest(cores="0-1", nodes="0", smt=True, strict=True)
+REQUESTS = [
+    Request("quick", "matmul_add", "inductor", 4, False, launch=LAUNCH),
+    Request("quick", launch=LAUNCH, profile=False, ablation=AblationRequest("alone", 2)),
+]
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
-    """The places that an engine was chosen for; the engine starts a container that ends at once."""
-    chosen: list[Place] = []
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that would have been started."""
+    commands: list[list[str]] = []
 
-    def choose(requested: str, *, place: Place, announce: object) -> Choice:
-        chosen.append(place)
-        return Choice(ENGINE, starts_container=True, cache=place.output / "cache")
+    class Started:
+        def __init__(self, command: list[str]) -> None:
+            commands.append(command)
 
-    Process.commands = []
-    monkeypatch.setattr(session.engines, "choose", choose)
-    monkeypatch.setattr(session, "subprocess", SimpleNamespace(Popen=Process))
-    return chosen
+        def __enter__(self) -> Started:
+            return self
 
+        def __exit__(self, *_: object) -> None: ...
 
-def run(output: Path, launch: LaunchRequest | None = None) -> Path | int:
-    request = Request("smoke", "matmul_add/8-fp32", launch=launch or LaunchRequest())
-    return session.run(request, session.Options(output=output), Display())
+        def wait(self) -> int:
+            return 0
 
-
-def test_an_engine_is_chosen_for_the_place_and_the_launch_of_the_run(places: list[Place], tmp_path: Path):
-    launch = LaunchRequest(cores="0", strict=True)
-    assert run(tmp_path, launch) == 0
-    assert (places[0].output, places[0].launch) == (tmp_path, launch)
-    (command,) = Process.commands
-    assert f"{tmp_path}/cache:/cache" in command
-    assert command[command.index(ENGINE.image_digest or "") + 1] == "bench"
-    assert {"--cores", "--strict"} <= set(command)
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    return commands
 
 
-@pytest.mark.parametrize("status", [125, 126, 127])
-def test_an_engine_that_fails_is_told_from_a_run_that_does(
-    places: list[Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
-):
-    monkeypatch.setattr(Process, "status", status)
-    with pytest.raises(UserError, match="podman could not start the run in the image"):
-        run(tmp_path)
-
-
-def test_the_status_of_the_run_inside_is_handed_on(
-    places: list[Place], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(Process, "status", 130)
-    assert run(tmp_path) == 130
-
-
-def test_results_that_cannot_be_written_are_refused_before_an_engine_is_asked(places: list[Place], tmp_path: Path):
-    (tmp_path / "file").touch()
-    with pytest.raises(BundleError, match="Not a directory"):
-        run(tmp_path / "file" / "results")
-    assert places == []
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission_is_refused(places: list[Place], tmp_path: Path):
-    tmp_path.chmod(0o555)
-    with pytest.raises(BundleError, match="Permission denied"):
-        run(tmp_path / "results")
-
-
-def test_a_run_is_continued_in_an_image_of_the_same_software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    listed = tmp_path / "sbom.json"
-    listed.write_text('{"bomFormat": "CycloneDX"}')
-    before = Engine(
-        name="podman",
-        containerised=True,
-        reason="",
-        image_digest="sha256:1",
-        sbom_sha256=sbom.digest(listed.read_bytes()),
+def enter(request: Request, output: Path) -> Any:
+    return session._in_container(
+        Choice(PODMAN, starts_container=True), request, session.Options(output), display.Display()
     )
-    rebuilt = Engine(name="podman", containerised=True, reason="", image_digest="sha256:2")
-    session._same_image(tmp_path, before, before)
-    with pytest.raises(UserError, match=r"was measured in image sha256:1, and this is sha256:2"):
-        session._same_image(tmp_path, before, rebuilt)
-    monkeypatch.setenv("SPEEDPROOF_SBOM", str(listed))
-    session._same_image(tmp_path, before, rebuilt)
-    listed.write_text('{"bomFormat": "CycloneDX", "components": [1]}')
-    with pytest.raises(UserError, match="start a new run"):
-        session._same_image(tmp_path, before, rebuilt)
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=["bench", "ablate"])
+def test_every_option_that_goes_into_a_container_is_one_of_its_command(
+    request_: Request, tmp_path: Path, started: list[list[str]]
+) -> None:
+    assert enter(request_, tmp_path) == 0
+    verb, *arguments = started[0][started[0].index("sha256:0") + 1 :]
+    command = get_command(app).commands[{"bench": "run"}.get(verb, verb)]  # type: ignore[attr-defined]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word for word in arguments if word.startswith("--")} <= known
+    for option in ("--cores", "--nodes", "--smt", "--strict"):
+        assert option in arguments
+
+
+def test_what_the_user_exported_stands_in_the_container_too_but_for_the_hosts_paths(
+    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    enter(REQUESTS[0], tmp_path)
+    assert "OMP_NUM_THREADS=3" in started[0]
+    assert not any(word.startswith("LD_PRELOAD=") for word in started[0])
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "MALLOC_CONF", "KMP_BLOCKTIME", "OMP_NUM_THREADS"])
+def test_an_ablation_refuses_exported_settings_that_it_switches(name: str) -> None:
+    with pytest.raises(UserError, match=f"they are exported: {name}"):
+        machine._refuse_exported({name: "1", "PATH": "/bin"})
+    machine._refuse_exported({"PATH": "/bin", "MKL_VERBOSE": "1"})

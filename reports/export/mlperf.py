@@ -140,12 +140,20 @@ def _processor(facts: Facts) -> dict[str, Value]:
 
 
 def _frequency(facts: Facts) -> str:
-    base, maximum = facts.value("cpu", "base_mhz"), facts.value("cpu", "maximum_mhz")
-    stated = base if isinstance(base, int | float) else None
-    highest = maximum if isinstance(maximum, int | float) else None
-    if stated is not None:
-        return f"{stated:g}MHz"
-    return f"{highest:g}MHz maximum" if highest is not None else UNKNOWN
+    stated, highest = (
+        [float(kind) for kind in _kinds(facts.value("cpu", name)) if re.fullmatch(r"\d+(\.\d+)?", kind)]
+        for name in ("base_mhz", "maximum_mhz")
+    )
+    if stated:
+        return ", ".join(f"{value:g}MHz" for value in stated)
+    return ", ".join(f"{value:g}MHz maximum" for value in highest) or UNKNOWN
+
+
+def _kinds(value: Any) -> list[str]:
+    """The distinct values of a fact that is told per CPU ({"2000.0": "0-31"}), or those of an older bundle."""
+    if isinstance(value, dict | list):
+        return [str(each) for each in value]
+    return [] if value is None or isinstance(value, bool) else [str(value)]
 
 
 def _caches(facts: Facts) -> str:
@@ -311,7 +319,7 @@ def _power(facts: Facts) -> str:
     named = (("governor", "governor"), ("frequency_driver", "driver"), ("energy_performance_preference", "preference"))
     return _joined(
         (
-            *(f"{words} {facts.text('cpu', name)}" for name, words in named if facts.text("cpu", name)),
+            *(f"{words} {' and '.join(kinds)}" for name, words in named if (kinds := _kinds(facts.value("cpu", name)))),
             {True: "boost on", False: "boost off"}.get(boost, "") if isinstance(boost, bool) else "",
             f"accelerator limited to {_each(f'{limit:g}W' for limit in limits)}" if limits else "",
         )

@@ -8,10 +8,19 @@ from reports.ablation import SPEEDUP, Ablated, CaseAblation, Effect, LevelResult
 from reports.render import numbers
 from reports.render.view import arm_in_words
 from suite.bundle import schema
+from suite.bundle.reader import Loaded
 from suite.statistics.ratio import Ratio
 
 SPEEDUP_WORDS = {"faster": "larger", "slower": "smaller", "equivalent": "the same", "inconclusive": "inconclusive"}
 """Of a speedup, verdicts say larger and smaller: it is no time."""
+
+
+COMPARED = {
+    "steps": "all launch settings against none",
+    "alone": "all launch settings against none",
+    "container": "in a container against the host",
+}
+"""What the headline compares, by design."""
 
 
 def word(effect: Effect) -> str:
@@ -28,7 +37,7 @@ def headline(found: Ablated) -> str:
     if not last.whole or not last.times_ns:
         return f"{case.case.title}: the last level of settings was not measured ({last.trouble or 'the run has not come to it'})."
     times = [_phrase(case, last, (arm.label, "time"), arm) for arm in case.arms if (arm.label, "time") in last.whole]
-    return f"{case.case.title}, all launch settings against none: {'; '.join([*times, *speedup_change(case)])}."
+    return f"{case.case.title}, {COMPARED[found.design]}: {'; '.join([*times, *speedup_change(case)])}."
 
 
 def _phrase(case: CaseAblation, level: LevelResult, quantity: Quantity, arm: schema.Arm) -> str:
@@ -40,14 +49,14 @@ def _phrase(case: CaseAblation, level: LevelResult, quantity: Quantity, arm: sch
     return {
         "faster": f"{who} is {rate} as fast",
         "slower": f"{who} is slower, at {rate} its speed",
-        "equivalent": f"{who} is as fast as without, within {numbers.percent(case.floors[quantity].delta)}",
+        "equivalent": f"{who} is as fast, within {numbers.percent(case.floors[quantity].delta)}",
         "inconclusive": f"nothing is claimed about {who}",
         None: f"{who} ran at {rate} its speed, without a verdict",
     }[claimed]
 
 
 def speedup_change(case: CaseAblation) -> list[str]:
-    """How every candidate's speedup over eager changes from nothing set to all settings, where that is known."""
+    """How every candidate's speedup over eager changes from the first level to the last, where that is known."""
     first, last = case.levels[0], case.levels[-1]
     told = []
     for arm in case.arms:
@@ -152,6 +161,20 @@ def floors(case: CaseAblation) -> str:
         for name, quantity in zip(quantity_names(case), case.quantities, strict=True)
     ]
     return f"Noise floor: {'; '.join(each)}."
+
+
+def doubts(case: CaseAblation, bundle: Loaded) -> list[str]:
+    """Sentences on accuracy: which arm computes something else, or was not checked."""
+    told = []
+    for arm in case.arms:
+        if arm.role != "candidate":
+            continue
+        found = bundle.accuracies.get((case.case.name, arm.name))
+        if found is None:
+            told.append(f"The accuracy of {arm.label} was not checked.")
+        elif not found.passed:
+            told.append(f"{arm.label} fails its accuracy check: {found.message}. Its speed is not to be quoted.")
+    return told
 
 
 def in_force(level: LevelResult) -> str:

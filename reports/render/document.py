@@ -89,9 +89,10 @@ def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
 
 def ablation_context(bundle: Loaded) -> dict[str, Any]:
     """Everything that the templates of an ablation name."""
-    found, changed = ablated(bundle), regimes(bundle)
+    found = ablated(bundle)
     return {
-        **_common(bundle, changed),
+        # The levels differ in threads and memory by design, and so do their readings: no change is looked for in them.
+        **_common(bundle, []),
         "ablated": found,
         "waterfalls": {
             case.case.name: Markup(waterfall.waterfall(case, found.design))

@@ -230,10 +230,16 @@ def _unreadable(bundle: Loaded, silent: Sequence[Column]) -> list[str]:
 
 
 def _where(bundle: Loaded) -> str:
-    first = next((row for row in bundle.telemetry if row.sampled_apart is not None), None)
-    if first is None:
-        return ""
-    where = f" and were taken on CPU{'' if first.sampled_on.isdigit() else 's'} {first.sampled_on}"
-    return where + (
-        ", apart from the measured cores" if first.sampled_apart else ", of measured cores: there is no other to be had"
-    )
+    """Where readings were taken; an ablation's levels may have left different CPUs free."""
+    told = []
+    for row in bundle.telemetry:
+        if row.sampled_apart is not None:
+            where = f"on CPU{'' if row.sampled_on.isdigit() else 's'} {row.sampled_on}"
+            how = (
+                "apart from the measured cores"
+                if row.sampled_apart
+                else "of measured cores: there is no other to be had"
+            )
+            told.append(f"{where}, {how}")
+    places = list(dict.fromkeys(told))
+    return f" and were taken {'; or '.join(places)}" if places else ""

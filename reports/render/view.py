@@ -165,6 +165,8 @@ def stopping(case: CaseResult) -> str:
 def no_regime(bundle: Loaded) -> str:
     """What it means that no other regime was found."""
     readings = numbers.counted(len(bundle.states), "reading")
+    if bundle.run.ablation:
+        return f"{readings}; the levels differ in threads and memory, and so in these too: no change is looked for."
     if len(bundle.states) < MINIMUM_READINGS:
         return f"{readings}: too few to tell whether the machine changed during the run."
     return (

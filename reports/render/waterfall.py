@@ -63,7 +63,7 @@ def _panel(axes: Any, case: CaseAblation, levels: list[LevelResult], quantity: Q
         text = f"{numbers.significant(value / scale)}{unit if kind == SPEEDUP else f' {unit}'}"
         axes.annotate(text, (edge, row), xytext=(3, 0), textcoords="offset points", va="center", fontsize=6.8)
         highest = max(highest, edge)
-        if design == "steps" and level.level.knobs:
+        if design == "steps" and level.level.knobs != levels[0].level.knobs:
             before = value
     axes.set_xlim(0, highest * 1.28 or 1)
     axes.set_title(f"speedup of {label}" if kind == SPEEDUP else f"time of {label}", fontsize=8, loc="left")

@@ -71,7 +71,6 @@ class Weights(Row, frozen=True, kw_only=True, omit_defaults=True):
     description: str
     model_id: str | None = None
     revision: str | None = None
-    path: str | None = None
     sha256: dict[str, str] = {}
 
 
@@ -213,12 +212,14 @@ class Ablation(Row, frozen=True, kw_only=True, omit_defaults=True):
 
     Process p of a case belongs to round p // len(levels) and was started with the settings of `levels[order[p]]`; the first level is
     what the others are compared with, and a level of the same knobs is its own rival, for the noise floor. In the design "steps" each
-    level adds to the one before it; in "alone" each stands alone.
+    level adds to the one before it; in "alone" each stands alone; in "container" the last level's workers each run in a container of
+    `engine`, the others on the host.
     """
 
-    design: Literal["steps", "alone"]
+    design: Literal["steps", "alone", "container"]
     levels: Annotated[list[Level], Meta(min_length=2)]
     order: list[Count]
+    engine: Engine | None = None
 
 
 class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
@@ -286,11 +287,15 @@ class Finding(Row, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fingerprint(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """fingerprint.json: `facts[subject][name]`, the settings of the measuring processes, and what was found wrong with either."""
+    """fingerprint.json: `facts[subject][name]`, the settings of the measuring processes, and what was found wrong with either.
+
+    `settings_of` is the level that the settings are of, in an ablation.
+    """
 
     schema_version: str
     facts: dict[Text, dict[Text, Fact]]
     settings: list[Setting] = []
+    settings_of: str = ""
     findings: list[Finding] = []
 
 

@@ -46,6 +46,7 @@ class Workload:
 
     `grammar` shows the form of a variant to the user. `build(case, seed)` makes the inputs from the seed.
     `setup_estimate_s` is a first guess at set-up and compilation in seconds, used for the display of the time left alone.
+    `check_again(case)` raises UserError when a continued run would not find what its plan resolved.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Workload:
     describe: Callable[[str, Context], Case]
     build: Callable[[Case, int], Built]
     setup_estimate_s: Callable[[Case], float] = lambda _case: 8.0
+    check_again: Callable[[Case], object] = lambda _case: None
 
 
 def parse(workload: str, grammar: str, pattern: re.Pattern[str], variant: str) -> re.Match[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from suite.bundle.schema import Case, ProfilerSchedule, Tensor, Weights
 from suite.cases.contract import DTYPES, Built, Context, Workload, parse
-from suite.cases.mobilebert_weights import MODEL_ID, resolve
+from suite.cases.mobilebert_weights import MODEL_ID, locate, resolve
 
 NAME = "mobilebert_qa"
 GRAMMAR = "b<batch>-s<sequence>-<dtype>[-l<layers>][-sdpa]"
@@ -96,9 +96,10 @@ def _model(case: Case, seed: int) -> Any:
     from transformers import MobileBertConfig, MobileBertForQuestionAnswering
 
     attention = case.parameters["attention"]
-    if case.weights is not None and case.weights.path is not None:
+    folder = locate(case.weights) if case.weights is not None else None
+    if folder is not None:
         return MobileBertForQuestionAnswering.from_pretrained(
-            case.weights.path, attn_implementation=attention, local_files_only=True
+            str(folder), attn_implementation=attention, local_files_only=True
         )
     options = {} if case.parameters["layers"] is None else {"num_hidden_layers": case.parameters["layers"]}
     torch.manual_seed(seed)
@@ -117,5 +118,6 @@ WORKLOAD = Workload(
     },
     describe=describe,
     build=build,
+    check_again=lambda case: locate(case.weights) if case.weights else None,
     setup_estimate_s=lambda case: 10 + 3.5 * (case.parameters["layers"] or LAYERS),
 )

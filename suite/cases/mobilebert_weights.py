@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from suite.bundle.schema import Weights
@@ -34,6 +36,31 @@ def resolve(model_dir: str | None, revision: str | None) -> Weights | None:
     return _from_cache(revision)
 
 
+def locate(weights: Weights, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """Where the weights of a plan lie on this machine; None for random ones. A bundle holds no path of the user's.
+
+    Raises:
+        UserError: they are not where they were, or are other files by now.
+    """
+    if weights.source == "random":
+        return None
+    if weights.source == "MODEL_DIR":
+        if not environ.get("MODEL_DIR"):
+            raise UserError("this run's weights came from MODEL_DIR; give the same MODEL_DIR again.")
+        folder: Path | None = Path(environ["MODEL_DIR"]).expanduser().resolve()
+    else:
+        folder = _snapshot(weights.revision)
+    file = _weights_file(folder) if folder else None
+    if folder is None or file is None:
+        raise UserError(f"the weights of this run ({weights.description}) are no longer where they were.")
+    changed = [name for name, digest in _digests(folder, file).items() if weights.sha256.get(name) != digest]
+    if changed:
+        raise UserError(
+            f"{', '.join(changed)} of this run's weights ({weights.description}) changed since it was started."
+        )
+    return folder
+
+
 def _from_directory(directory: Path) -> Weights:
     weights = _weights_file(directory)
     if weights is None:
@@ -44,7 +71,6 @@ def _from_directory(directory: Path) -> Weights:
     return Weights(
         source="MODEL_DIR",
         description=f"read from MODEL_DIR ({weights.name})",
-        path=str(directory),
         sha256=_digests(directory, weights),
     )
 
@@ -90,7 +116,6 @@ def _from_cache(revision: str | None) -> Weights | None:
         description=f"{MODEL_ID} at {snapshot.name}, from the local Hugging Face cache",
         model_id=MODEL_ID,
         revision=snapshot.name,
-        path=str(snapshot),
         sha256=_digests(snapshot, weights),
     )
 

@@ -141,10 +141,17 @@ def selected(text: str) -> str:
     return match[1]
 
 
+OWN_FOLDER = str(Path(__file__).resolve().parents[2])
+"""Where the suite itself lies: the user's own choice, so no bundle shows it."""
+
+
 def without_home(text: str, home: str | None = None) -> str:
-    """`text` with home directories written as "~" and user names taken out of Inductor's default cache folder."""
+    """`text` with the suite's own folder as "<speedproof>", home directories as "~", and no user in Inductor's default cache folder."""
+    if len(OWN_FOLDER) > 1:
+        text = re.sub(rf"(?<![\w/.-]){re.escape(OWN_FOLDER)}(?![\w.-])", "<speedproof>", text)
     own = home if home is not None else os.environ.get("HOME", "")
     if len(own) > 1:
         text = re.sub(rf"(?<![\w/.-]){re.escape(own.rstrip('/'))}(?![\w.-])", "~", text)
     text = re.sub(r"(?<![\w/.-])(?:/home/[^/\s:;,\"']+|/Users/[^/\s:;,\"']+|/root)(?![\w.-])", "~", text)
+    text = re.sub(r"(?<=-[ILB])(?:/home/[^/\s:;,\"']+|/Users/[^/\s:;,\"']+|/root)(?![\w.-])", "~", text)
     return re.sub(r"(torchinductor_)[^/\s:;,\"']+", r"\1<user>", text)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from suite.bundle.schema import Fact
+from suite.fingerprint.files import without_home
 
 REMOVED = "<removed>"
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE)
@@ -49,23 +50,39 @@ def redact(facts: Mapping[str, Mapping[str, Fact]], names: Iterable[str]) -> dic
     }
 
 
+def redact_text(text: str, names: Iterable[str]) -> str:
+    """A text of any program's (a worker's log) without `names`, identifiers, home directories and the suite's own folder."""
+    whole = [re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])") for name in names]
+    return _redact_text(without_home(text), [UUID, MAC, *whole])
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def redact_struct(struct: S, names: Iterable[str]) -> S:
+    """The same struct with every text in it as `redact_text` leaves it; names of fields and keys stay."""
+    hidden = list(names)
+    plain = _each(msgspec.to_builtins(struct), lambda text: redact_text(text, hidden))
+    return msgspec.convert(plain, type(struct))
+
+
+def _each(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_each(item, change) for item in value]
+    if isinstance(value, dict):
+        return {key: _each(item, change) for key, item in value.items()}
+    return value
+
+
 def _redact_fact(fact: Fact, patterns: list[re.Pattern[str]]) -> Fact:
     return msgspec.structs.replace(
         fact,
-        value=_redact_value(fact.value, patterns),
+        value=_each(fact.value, lambda text: _redact_text(text, patterns)),
         source=_redact_text(fact.source, patterns),
         note=_redact_text(fact.note, patterns),
     )
-
-
-def _redact_value(value: Any, patterns: list[re.Pattern[str]]) -> Any:
-    if isinstance(value, str):
-        return _redact_text(value, patterns)
-    if isinstance(value, list):
-        return [_redact_value(item, patterns) for item in value]
-    if isinstance(value, dict):
-        return {key: _redact_value(item, patterns) for key, item in value.items()}
-    return value
 
 
 def _redact_text(text: str, patterns: list[re.Pattern[str]]) -> str:

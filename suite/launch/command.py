@@ -47,7 +47,8 @@ class Launch:
     """How to start a worker. `environment` holds only what the suite sets, to be laid over the user's own.
 
     `unavailable` maps the name of a requested setting that could not even be tried (no numactl, no libjemalloc) to the reason;
-    `findings` says what planning found wrong, with its proof; `notes` are sentences for the user.
+    `findings` says what planning found wrong, with its proof; `notes` are sentences for the user. A `contained` launch starts its own
+    container for each worker.
     """
 
     profile: str
@@ -57,6 +58,7 @@ class Launch:
     notes: list[str] = field(default_factory=list)
     unavailable: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    contained: bool = False
 
     @property
     def cpus(self) -> list[int]:
@@ -101,7 +103,15 @@ def plan(
     """
     request = request or LaunchRequest()
     draft = _Draft(topology, libraries, environ, request, PROFILES[request.settings], which, probe)
-    return draft.launch(draft.profile.knobs if knobs is None else knobs)
+    if knobs is not None:
+        return draft.launch(knobs)
+    # Cores and threads that were asked for hold in any profile.
+    asked: set[Knob] = set()
+    if request.cores or request.nodes or request.smt:
+        asked.add("numactl")
+    if request.threads:
+        asked.add("threads")
+    return draft.launch(draft.profile.knobs | asked)
 
 
 class _Draft:
@@ -132,13 +142,12 @@ class _Draft:
         self.findings: list[Finding] = []
 
     def launch(self, knobs: frozenset[Knob]) -> Launch:
-        """Carry out the knobs; a placement or thread count that the user asked for is carried out with any of them."""
+        """Carry out the knobs."""
         placement = placements.choose(self.topology, self.request)
-        asked = bool(self.request.cores or self.request.nodes or self.request.smt)
-        if "numactl" in knobs or asked:
+        if "numactl" in knobs:
             self._place(placement)
         self._preload(knobs)
-        if "threads" in knobs or self.request.threads:
+        if "threads" in knobs:
             self._threads(placement)
         if not knobs and not self.wanted and not self.prefix:
             self.notes.append("Nothing is set: threads, allocator and placement are what the machine gives.")
@@ -182,6 +191,7 @@ class _Draft:
             if code == 0:
                 self.prefix = prefix
                 break
+            message = " ".join(message.split())
             refusals.append(f"`{' '.join(prefix)} true` fails: {message or 'without a message'} (exit code {code})")
         if refusals and "numactl" in refusals[0]:
             self._denied(refusals)

@@ -10,7 +10,8 @@ from suite.launch.seen import answering, maps_of, process_of, running
 from suite.launch.sighting import Explained, Sighting, names, row_evidence
 
 LOADER = r"ERROR: ld\.so: object '(?P<object>[^']*)' from (?P<source>\S+) cannot be preloaded(?: \((?P<reason>.*)\))?"
-JEMALLOC = r"<jemalloc>: "
+JEMALLOC = r"<jemalloc>: (?=.*\b(?:[Ii]nvalid|[Oo]ut-of-range|[Mm]alformed|[Cc]onf string)\b)"
+"""jemalloc's remarks on its options; others ("MADV_DONTNEED does not work") are none."""
 OPENMP = r"OMP: |libgomp: "
 INTEL = ("libiomp", "libomp")
 

@@ -93,7 +93,10 @@ def _libraries(request: Requested) -> list[Requested]:
 def _library(request: Requested, effective: Effective) -> Seen:
     family, maps = re.split(r"[.-]", PurePath(request.value).name)[0], maps_of(effective)
     mapped = {name: kind for kind in ("openmp", "allocator") for name in effective.mapped_libraries.get(kind, [])}
-    match = next((name for name in mapped if re.split(r"[.-]", name)[0] == family), None)
+    wanted = PurePath(request.value).name
+    kin = [name for name in mapped if re.split(r"[.-]", name)[0] == family]
+    # torch's wheels bring a libgomp of their own under another name: the very file that was asked for comes first.
+    match = wanted if wanted in kin else next(iter(kin), None)
     if match is None:
         if family.startswith(KNOWN_LIBRARIES):
             return None, "not in force", maps, "not mapped: the loader ignored it"

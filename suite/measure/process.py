@@ -21,6 +21,7 @@ from suite.cases import workload
 from suite.cases.contract import Built
 from suite.clocktime import now
 from suite.fingerprint.effective.worker import read_effective
+from suite.fingerprint.redact import names_to_hide, redact_struct, redact_text
 from suite.measure.clock import no_garbage_collection, overhead_ns, resolution_ns, time_iterations
 from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
 from suite.measure.state import StateReference
@@ -93,7 +94,7 @@ class Measurement:
         self.bundle.event(watch.ready(self.assignment, arm.label, duration, ARMS[arm.name].compiled))
 
     def _not_run(self, label: str, reason: str) -> None:
-        a = self.assignment
+        a, reason = self.assignment, redact_text(reason, names_to_hide())
         self.bundle.event(
             schema.ArmNotRun(
                 at=now(), case=self.case.name, arm=label, process=a.process, incarnation=a.incarnation, reason=reason
@@ -185,7 +186,7 @@ class Measurement:
         return plan
 
     def _record_effective(self) -> None:
-        self.bundle.event(
+        seen = redact_struct(
             read_effective(
                 case=self.case.name,
                 process=self.assignment.process,
@@ -193,8 +194,10 @@ class Measurement:
                 timer_resolution_ns=self.resolution_ns,
                 timer_overhead_ns=overhead_ns(),
                 log_offset=self.assignment.log_offset,
-            )
+            ),
+            names_to_hide(),
         )
+        self.bundle.event(seen)
 
     def _measure(self, plan: schema.Planned) -> None:
         schedule = slots(plan.order, plan.pairs, first_rotation=self.assignment.process * plan.pairs)

@@ -14,6 +14,7 @@ from suite.bundle.writer import Bundle, write_bytes, write_document
 from suite.cases import workload
 from suite.cases.contract import Built
 from suite.clocktime import now
+from suite.fingerprint.files import without_home
 from suite.profiling.compilation import CompilationWatch, own_cache, ready_toolchain
 from suite.profiling.redaction import keep
 from suite.protocol import Assignment, Reporter
@@ -76,7 +77,8 @@ def _profile(assignment: Assignment, bundle: Bundle, built: Built, name: str) ->
     written = []
     for number, code in enumerate(codes):
         written.append(f"code/output_code_{number}.py")
-        write_bytes(directory / written[-1], code.encode())
+        # Inductor's comments name the file and line of every operator.
+        write_bytes(directory / written[-1], without_home(code).encode())
     cycles, table = _cycles(call, case, directory)
     write_bytes(directory / "profile.txt", table.encode())
     profile = schema.Profile(

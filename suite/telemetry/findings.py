@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 
 from suite.bundle.readings import Span, cost_share, spans, unreadable
-from suite.bundle.schema import AnyEvent, Finding, ProcessStarted, Severity, Telemetry
+from suite.bundle.schema import Ablation, AnyEvent, Finding, ProcessStarted, Severity, Telemetry
 
 CLOCK_SHARE = 0.90
 """Of the median clock; less is a drop."""
@@ -38,11 +38,16 @@ COST_SHARE = 0.005
 SHOWN = 3
 
 
-def findings(telemetry: Sequence[Telemetry], events: Sequence[AnyEvent]) -> list[Finding]:
-    """Everything that the readings of a run tell against it, most serious first; empty when there is nothing, or nothing readable."""
+def findings(
+    telemetry: Sequence[Telemetry], events: Sequence[AnyEvent], ablation: Ablation | None = None
+) -> list[Finding]:
+    """Everything that the readings of a run tell against it, most serious first; empty when there is nothing, or nothing readable.
+
+    An `ablation`'s levels run on different CPUs by design: clocks are compared within a level.
+    """
     measured = [span for span in spans(telemetry, events) if span.role == "measure"]
     found = [
-        clock_drop(measured),
+        clock_drop(measured, ablation.order if ablation else None),
         steal(measured),
         throttled(measured),
         thermal(measured),
@@ -83,8 +88,11 @@ def _finding(rule: str, severity: Severity, claim: str, evidence: list[str], adv
     return Finding(rule=f"telemetry.{rule}", severity=severity, claim=claim, evidence=evidence, advice=advice)
 
 
-def clock_drop(measured: Sequence[Span]) -> Finding | None:
-    """A process's clock under 90 % of the median over processes, as a whole or for three readings in a row."""
+def clock_drop(measured: Sequence[Span], levels: Sequence[int] | None = None) -> Finding | None:
+    """A process's clock under 90 % of the median over processes, as a whole or for three readings in a row.
+
+    `levels` gives each process of an ablation its level.
+    """
     clocks = {span.key: span.clock_mhz for span in measured}
     known = [clock for clock in clocks.values() if clock is not None]
     if not known:
@@ -95,7 +103,11 @@ def clock_drop(measured: Sequence[Span]) -> Finding | None:
         clock = span.clock_mhz
         if clock is None:
             continue
-        own_case = [value for other in measured if other.case == span.case and (value := other.clock_mhz) is not None]
+        own_case = [
+            value for other in measured if _alike(other, span, levels) and (value := other.clock_mhz) is not None
+        ]
+        if levels is not None and len(own_case) < SAME_CASE:
+            continue
         usual, whose = (statistics.median(own_case), "its case's") if len(own_case) >= SAME_CASE else (run, "the run's")
         if clock < CLOCK_SHARE * usual:
             sentence = f"{clock:.0f} MHz, {_percent(clock / usual)} of {whose} median of {usual:.0f} MHz"
@@ -123,6 +135,11 @@ def clock_drop(measured: Sequence[Span]) -> Finding | None:
         ),
         "Look at cooling, power limits, the governor and what else runs on the package; fix the clock if you may, and run again.",
     )
+
+
+def _alike(one: Span, other: Span, levels: Sequence[int] | None) -> bool:
+    """Whether two processes ran the same case with the same settings."""
+    return one.case == other.case and (levels is None or levels[one.process] == levels[other.process])
 
 
 def _longest_drop(span: Span, usual: float) -> list[tuple[str, float]]:

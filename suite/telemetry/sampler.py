@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -85,8 +85,15 @@ class Machine:
 
     def _throttling(self) -> Throttling | None:
         found = [throttling for file in self._quota if (throttling := parse_throttling(file.read()))]
-        # Every ancestor may have a quota of its own; the one that held back longest is told.
-        return max(found, key=lambda throttling: throttling.throttled_us, default=None)
+        # Every ancestor may have a quota of its own. Their sum grows by what any of them held back; a maximum would hide one behind
+        # another's history.
+        if not found:
+            return None
+        return Throttling(
+            sum(throttling.throttled_us for throttling in found),
+            _sum(throttling.throttled_periods for throttling in found),
+            _sum(throttling.periods for throttling in found),
+        )
 
     def read(self, *, constants: bool) -> dict[str, Any]:
         """Fields of a reading; `constants` asks for what does not change too."""
@@ -129,6 +136,12 @@ class Machine:
             **{f"pressure_{name}_us": parse_pressure(file.read()) for name, file in self._pressure.items()},
             **{f"group_pressure_{name}_us": parse_pressure(file.read()) for name, file in self._group.items()},
         }
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """The sum of those that are known; None when none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def _load(text: str) -> float | None:

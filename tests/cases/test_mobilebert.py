@@ -9,7 +9,7 @@ import pytest
 
 from suite.cases.contract import Context
 from suite.cases.mobilebert_qa import WORKLOAD, build
-from suite.cases.mobilebert_weights import MODEL_ID, resolve
+from suite.cases.mobilebert_weights import MODEL_ID, locate, resolve
 from suite.errors import UserError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -100,7 +100,29 @@ def test_random_weights_are_said(tmp_path: Path) -> None:
     assert any("random weights" in note for note in case.notes)
 
 
-def test_a_model_saved_to_disk_is_loaded_from_model_dir(tmp_path: Path) -> None:
+def test_the_bundle_holds_no_path_of_the_weights(tmp_path: Path) -> None:
+    folder = fake_model(tmp_path / "model")
+    found = resolve(str(folder), None)
+    assert found is not None
+    assert str(tmp_path) not in str(found)
+    assert locate(found, {"MODEL_DIR": str(folder)}) == folder
+
+
+def test_weights_that_are_gone_or_changed_are_refused(tmp_path: Path) -> None:
+    folder = fake_model(tmp_path / "model")
+    found = resolve(str(folder), None)
+    assert found is not None
+    with pytest.raises(UserError, match="give the same MODEL_DIR again"):
+        locate(found, {})
+    with pytest.raises(UserError, match="no longer where they were"):
+        locate(found, {"MODEL_DIR": str(tmp_path)})
+    with (folder / "config.json").open("a") as file:
+        file.write(" ")
+    with pytest.raises(UserError, match=r"config\.json of this run's weights .* changed"):
+        locate(found, {"MODEL_DIR": str(folder)})
+
+
+def test_a_model_saved_to_disk_is_loaded_from_model_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real loading code on a small real model: its outputs are those of the model that was saved."""
     import torch
     from transformers import MobileBertConfig, MobileBertForQuestionAnswering
@@ -109,6 +131,7 @@ def test_a_model_saved_to_disk_is_loaded_from_model_dir(tmp_path: Path) -> None:
     saved = MobileBertForQuestionAnswering(MobileBertConfig(num_hidden_layers=1, attn_implementation="eager")).eval()
     saved.save_pretrained(tmp_path / "model")
     case = WORKLOAD.describe("b2-s8-fp32", Context("quick", model_dir=str(tmp_path / "model")))
+    monkeypatch.setenv("MODEL_DIR", str(tmp_path / "model"))
     built = build(case, seed=1)
     with torch.no_grad():
         ours, theirs = built.call(*built.inputs), saved(input_ids=built.inputs[0])

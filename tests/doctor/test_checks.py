@@ -73,7 +73,8 @@ def test_without_a_pdf_library_a_run_is_possible():
 def test_each_part_of_the_toolchain_is_missed_by_name(name: str, rule: str):
     missing = fact(False) if name == "python_header" else fact(None, "absent", "not in PATH")
     seen = survey(facts=with_facts(compiler={name: missing}))
-    assert said(seen, f"doctor.{rule}").stops_run
+    found = said(seen, f"doctor.{rule}")
+    assert (found.severity, found.unpublishable, found.stops_run) == ("wrong", True, False)
 
 
 def test_the_toolchain_of_the_image_is_not_judged_by_the_hosts():

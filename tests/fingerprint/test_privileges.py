@@ -45,3 +45,8 @@ def test_a_status_without_capabilities_is_absent(tmp_path: Path) -> None:
     facts = privileges.read(tmp_path)
     assert {fact.status for fact in facts.values()} == {"absent"}
     assert all(fact.note for fact in facts.values())
+
+
+def test_a_label_that_names_the_host_is_not_kept() -> None:
+    assert privileges._profile("lxd-mybox_</var/snap/lxd>") == "lxd-<removed>"
+    assert privileges._profile("docker-default (enforce)") == "docker-default (enforce)"

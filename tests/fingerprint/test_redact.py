@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from suite.bundle.schema import Finding
 from suite.fingerprint.facts import Facts, absent, ok
-from suite.fingerprint.redact import names_to_hide, redact
+from suite.fingerprint.files import OWN_FOLDER
+from suite.fingerprint.redact import names_to_hide, redact, redact_struct, redact_text
 
 
 def shown(value: object, *names: str) -> object:
@@ -39,3 +41,16 @@ def test_words_that_every_machine_has_are_no_names() -> None:
     environ = {"USER": "root", "LOGNAME": "ada", "SUDO_USER": "adalovelace"}
     assert names_to_hide(environ, "debian") == ["adalovelace"]
     assert names_to_hide({}, "node-17.cluster.example") == ["node-17", "node-17.cluster.example"]
+
+
+def test_a_programs_text_is_kept_without_names_homes_and_the_suites_own_folder() -> None:
+    text = f"{OWN_FOLDER}/.venv/lib/x.py:3: warning on quokka-17 at /home/ada/y, -I/home/ada/include"
+    kept = "<speedproof>/.venv/lib/x.py:3: warning on <removed> at ~/y, -I~/include"
+    assert redact_text(text, ["quokka-17"]) == kept
+
+
+def test_every_text_of_a_struct_is_redacted_and_nothing_else_changes() -> None:
+    finding = Finding(rule="launch.x", severity="note", claim="on quokka-17", evidence=["/home/ada/x", "GPU"])
+    assert redact_struct(finding, ["quokka-17"]) == Finding(
+        rule="launch.x", severity="note", claim="on <removed>", evidence=["~/x", "GPU"]
+    )

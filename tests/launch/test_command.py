@@ -280,3 +280,10 @@ def test_every_recorded_request_is_among_what_the_worker_reports() -> None:
     matcher: Callable[[str], object] = STEERING.fullmatch
     assert all(matcher(name) for name in names)
     assert set(relevant_environment(dict.fromkeys(names, "1"))) == set(names)
+
+
+def test_what_was_asked_for_only_shapes_the_knobs_of_an_ablation() -> None:
+    asked = LaunchRequest(cores="1-2", threads=1)
+    assert planned(request=asked, knobs=frozenset()).prefix == []
+    assert planned(request=asked, knobs=frozenset()).environment == {}
+    assert planned(request=asked, knobs=frozenset({"numactl"})).prefix == ["numactl", "-C", "1-2", "-m", "0"]

@@ -246,3 +246,9 @@ def test_every_rule_has_an_id_in_its_documentation() -> None:
     named = [(rule.__doc__ or "").partition(":")[0] for rule in RULES]
     assert all(name.startswith("launch.") for name in named)
     assert len(set(named)) == len(RULES)
+
+
+def test_another_remark_of_jemallocs_is_no_invalid_option() -> None:
+    remark = "<jemalloc>: MADV_DONTNEED does not work (memset will be used instead)"
+    found = findings(launch(), [worker(messages=[remark])])
+    assert "launch.malloc-conf-invalid" not in {finding.rule for finding in found}

@@ -333,3 +333,14 @@ def test_a_users_setting_says_so() -> None:
     (setting, *_) = compare(Launch("tuned", [], {}, [request]), worker(environment={"MKL_VERBOSE": "1"}))
     assert setting.status == "in force"
     assert "exported by the user" in setting.note
+
+
+def test_of_two_libgomps_the_one_that_was_preloaded_is_looked_at() -> None:
+    mapped = {
+        "openmp": ["libgomp-24e2ab19.so.1", "libgomp.so.1"],
+        "openmp_called": ["libgomp.so.1"],
+        "allocator": ["libc.so.6"],
+    }
+    seen = worker(mapped_libraries=mapped, openmp_symbols={"libgomp.so.1": ["GOMP_parallel"]})
+    (row, *_) = compare(launch(LD_PRELOAD="/usr/lib/libgomp.so.1"), seen)
+    assert (row.name, row.effective, row.status) == ("LD_PRELOAD libgomp", "libgomp.so.1", "in force")

@@ -13,7 +13,7 @@ from reports.render import ablation as told
 from reports.render.document import render
 from suite.ablate import levels
 from suite.bundle import manifest, reader, schema
-from suite.bundle.writer import FINGERPRINT, RUN, Bundle
+from suite.bundle.writer import EVENTS, FINGERPRINT, RUN, Bundle, append
 from suite.measure.schedule import slots
 from suite.statistics.order import mirrored
 from suite.statistics.ratio import Ratio
@@ -117,7 +117,7 @@ def test_the_noise_floor_is_nothing_set_against_itself(tmp_path: Path) -> None:
     times = {**TIMES, "none again": (44.0, 10.0)}
     (case,) = ablated(reader.load(write(tmp_path / "run", times=times))).cases
     assert case.floors["eager", "time"].delta == pytest.approx(0.1, abs=0.02)
-    assert "nothing set against others" in case.floors["eager", "time"].source
+    assert "processes with none against others with none" in case.floors["eager", "time"].source
     assert case.floors["inductor", "time"].delta == pytest.approx(0.01, abs=0.003)
     again = next(level for level in case.levels if level.level.label == "none again")
     assert again.whole["eager", "time"].verdict is None
@@ -165,3 +165,67 @@ def test_an_ablation_that_was_interrupted_still_has_a_report(tmp_path: Path) -> 
     (path / "samples.jsonl").write_bytes(b"")
     html, _ = render(path)
     assert "was not measured" in html.read_text()
+
+
+def test_a_container_is_held_against_the_host(tmp_path: Path) -> None:
+    times = {"host": (10.0, 4.0), "host again": (10.0, 4.0), "container": (10.5, 4.0)}
+    path = write(tmp_path / "run", design="container", times=times)
+    found = effects(path)
+    assert found["container", "eager", "time"] == (pytest.approx(10 / 10.5, rel=0.005), "slower")
+    assert found["container", "inductor", "time"][1] == "equivalent"
+    sentence = told.headline(ablated(reader.load(path)))
+    assert "in a container against the host: eager is slower, at 0.952" in sentence
+    text = render(path)[0].read_text()
+    assert "What each step adds" not in text
+    assert "what a container costs" in text
+
+
+def test_an_arm_that_computes_something_else_gets_no_verdict_and_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "run")
+    failed = schema.Accuracy(
+        case=CASE, arm="inductor", passed=False, rule="r", tolerance=1e-4, outputs=[], message="off by 2"
+    )
+    Bundle(path).case_directory(CASE, "inductor")
+    Bundle(path).document(f"cases/{CASE}/inductor/accuracy.json", failed)
+    found = effects(path)
+    assert found["+jemalloc", "inductor", "time"][1] == "no verdict"
+    assert found["+jemalloc", "inductor", SPEEDUP][1] == "no verdict"
+    assert found["+jemalloc", "eager", "time"][1] == "faster"
+    assert "fails its accuracy check: off by 2" in render(path)[0].read_text()
+
+
+def test_eager_is_reported_although_the_compiled_arm_did_not_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "run")
+    rows = (path / "samples.jsonl").read_text().splitlines(keepends=True)
+    (path / "samples.jsonl").write_text("".join(row for row in rows if '"arm":"inductor"' not in row))
+    for process in range(28):
+        append(
+            path / EVENTS,
+            schema.ArmNotRun(
+                at=samples.AT, case=CASE, arm="inductor", process=process, incarnation=0, reason="no C++ compiler"
+            ),
+        )
+    found = effects(path)
+    assert found["+jemalloc", "eager", "time"][1] == "faster"
+    text = render(path)[0].read_text()
+    assert "inductor did not run: no C++ compiler" in text
+    assert "was not measured (the run has not come to it)" not in text
+
+
+def test_a_process_that_was_continued_to_a_good_end_leaves_no_trouble(tmp_path: Path) -> None:
+    path = write(tmp_path / "run")
+    append(path / EVENTS, samples.ended(CASE, 3, "interrupted", "stopped by the user"))
+    (case,) = ablated(reader.load(path)).cases
+    assert [level.trouble for level in case.levels] == [""] * len(case.levels)
+
+
+def test_readings_of_an_ablation_are_not_searched_for_changes_of_the_machine(tmp_path: Path) -> None:
+    path = write(tmp_path / "run")
+    for number in range(28):
+        slow = 2 if number >= 14 else 1
+        state = schema.State(
+            case=CASE, process=number, incarnation=0, before_block=0, at_ns=samples.START_NS + number * 10**9,
+            triad_ns=10**7 * slow, triad_bytes=10**8, gemm_ns=10**6, gemm_operations=10**8,
+        )  # fmt: skip
+        append(path / "state.jsonl", state)
+    assert "no change is looked for" in render(path)[0].read_text()

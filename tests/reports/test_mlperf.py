@@ -236,3 +236,13 @@ def test_what_is_no_bundle_or_was_never_looked_at_is_refused(bundle: Path, tmp_p
     (bundle / "fingerprint.json").unlink()
     done = CliRunner().invoke(app, ["mlperf", str(bundle)])
     assert done.exit_code == 2 and "before the machine was looked at" in done.stderr
+
+
+def test_clocks_and_governors_that_are_told_per_cpu_are_understood() -> None:
+    facts = SERVER | {
+        "cpu__base_mhz": {"2000.0": "0-31"},
+        "cpu__governor": {"performance": "0-15", "powersave": "16-31"},
+    }
+    told = described(**facts)
+    assert told["host_processor_frequency"] == "2000MHz"
+    assert "governor performance and powersave" in told["power_management"]

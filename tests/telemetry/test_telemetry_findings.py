@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from suite.bundle.schema import AnyEvent, Finding, Telemetry
+from suite.bundle.schema import Ablation, AnyEvent, Finding, Level, Telemetry
 from suite.telemetry.findings import findings
 from tests.telemetry.rows import clocked, planned, process, row, started
 
@@ -159,3 +159,18 @@ def test_notes_come_last() -> None:
         cost_ns=[20_000_000] * 6,
     )
     assert [finding.severity for finding in findings(telemetry, [])] == ["doubtful", "doubtful", "note"]
+
+
+def test_levels_of_an_ablation_are_not_held_against_each_other() -> None:
+    clocks = [3000, 2400, 3000, 2400, 3000, 2400]
+    telemetry = [row for n, clock in enumerate(clocks) for row in clocked([clock] * 4, n, start_s=100 * n)]
+    levels = [Level(label=name, knobs=[], description="") for name in ("none", "all")]
+    plan = Ablation(design="steps", levels=levels, order=[0, 1, 0, 1, 0, 1])
+    assert rules(telemetry) == ["telemetry.clock-drop"]
+    assert findings(telemetry, [], plan) == []
+    lower = [
+        row
+        for n, clock in enumerate([3000, 2400, 2000, 2400, 3000, 2400])
+        for row in clocked([clock] * 4, n, start_s=100 * n)
+    ]
+    assert "66.7 % of its case's median" in findings(lower, [], plan)[0].evidence[0]

@@ -96,7 +96,7 @@ def folders_can_be_written(survey: Survey) -> Iterator[Advice]:
 
 
 def compiler_is_there(survey: Survey) -> Iterator[Advice]:
-    """Inductor builds C++: without compiler, headers and openssl every compiled arm fails, and nothing is left to compare."""
+    """Inductor builds C++: without compiler, headers and openssl every compiled arm is left out, and only eager is measured."""
     if survey.in_image or "compiler" not in survey.facts:
         return
     wanted = (
@@ -115,10 +115,10 @@ def compiler_is_there(survey: Survey) -> Iterator[Advice]:
             yield advise(
                 rule,
                 "wrong",
-                f"torch.compile cannot build kernels: {what} is missing, so there is nothing to compare with eager.",
+                f"torch.compile cannot build kernels: {what} is missing, so only eager is measured, and nothing is compared with it.",
                 f"{fact.source}: {fact.note or 'not found'}",
                 advice=f"`make setup` as root, or {install}",
-                stops=True,
+                unpublishable=True,
             )
 
 

@@ -112,6 +112,8 @@ def _ranges(uid_map: str) -> list[tuple[int, int, int]]:
 
 
 def _profile(text: str) -> str:
-    """AppArmor's or SELinux's label; SELinux's two last parts are a container's own and are left out."""
+    """AppArmor's or SELinux's label; SELinux's two last parts are a container's own and are left out, and so is what LXD names."""
+    if text.startswith(("lxd-", "lxc-")):
+        return f"{text[:4]}<removed>"
     parts = text.split(":")
     return ":".join(parts[:3]) if len(parts) >= 4 else text
