@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu lock clean
+.PHONY: help setup setup-dev doctor smoke bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu image-cuda lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list

@@ -123,7 +123,7 @@ def inside(environment: Mapping[str, str]) -> Engine | None:
     return Engine(
         name=name,
         containerised=True,
-        reason=f"started by {name}",
+        reason=environment.get("SPEEDPROOF_ENGINE_REASON") or f"started by {name}",
         version=environment.get("SPEEDPROOF_ENGINE_VERSION") or None,
         image=environment.get("SPEEDPROOF_IMAGE") or None,
         image_digest=environment.get("SPEEDPROOF_IMAGE_DIGEST") or None,

@@ -75,6 +75,11 @@ def test_without_a_record_that_fits_the_single_variables_count(record: str | Non
     assert (found.name, found.image_digest, found.reason) == ("podman", DIGEST, "started by podman")
 
 
+def test_whoever_starts_the_image_by_hand_may_give_a_reason():
+    found = handover.inside({"SPEEDPROOF_ENGINE": "docker", "SPEEDPROOF_ENGINE_REASON": "started by docker compose"})
+    assert found is not None and found.reason == "started by docker compose"
+
+
 def test_an_engine_that_nobody_knows_is_outside():
     assert handover.inside({"SPEEDPROOF_ENGINE": "lxc"}) is None
     assert handover.inside({}) is None

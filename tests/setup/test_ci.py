@@ -14,51 +14,39 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def build_flags(listing: str, folder: Path) -> list[str]:
-    command = [sys.executable, str(ROOT / ".ci" / "build-flags"), str(folder)]
+def build_flags(listing: str) -> list[str]:
+    command = [sys.executable, str(ROOT / ".ci" / "build-flags")]
     done = subprocess.run(command, input=listing, capture_output=True, text=True, check=True, timeout=60)
-    return done.stdout.splitlines()
+    return done.stdout.split("\n")[:-1]
 
 
-def test_without_settings_of_pip_a_build_needs_nothing(tmp_path: Path):
-    assert build_flags("global.disable-pip-version-check='1'\n", tmp_path) == []
-    assert not (tmp_path / "pip.conf").exists()
+def test_without_settings_of_pip_a_build_needs_nothing():
+    assert build_flags("global.disable-pip-version-check='1'\nglobal.cert=''\n") == [""]
 
 
 def test_folders_and_certificates_that_pip_names_are_mounted(tmp_path: Path):
-    wheels, cert, out = tmp_path / "wheels", tmp_path / "ca.crt", tmp_path / "out"
-    wheels.mkdir()
-    out.mkdir()
-    cert.touch()
-    listing = (
-        f":env:.cert='{cert}'\nglobal.find-links='\\n{wheels}\\nhttps://example.org/wheels'\nglobal.timeout='60'\n"
-    )
-    assert build_flags(listing, out) == [
-        "--volume", f"{out}/pip.conf:/etc/pip.conf:ro",
-        "--volume", f"{cert}:/mnt/pip/ca.crt:ro",
-        "--volume", f"{wheels}:/mnt/pip/wheels0:ro",
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "ca.crt").touch()
+    links = f"\\n{tmp_path}/wheels\\nhttps://example.org/wheels"
+    assert build_flags(f":env:.cert='{tmp_path}/ca.crt'\nglobal.find-links='{links}'\nglobal.timeout='60'\n") == [
+        "--build-arg", "PIP_CERT=/tmp/pip/cert0",
+        "--build-arg", "PIP_FIND_LINKS=/tmp/pip/find-links0 https://example.org/wheels",
+        "--volume", f"{tmp_path}/ca.crt:/tmp/pip/cert0:ro",
+        "--volume", f"{tmp_path}/wheels:/tmp/pip/find-links0:ro",
     ]  # fmt: skip
-    assert (out / "pip.conf").read_text().splitlines() == [
-        "[global]",
-        "cert = /mnt/pip/ca.crt",
-        "find-links = /mnt/pip/wheels0",
-        "    https://example.org/wheels",
-    ]
 
 
 def test_an_index_in_files_is_mounted_with_the_files_beside_it(tmp_path: Path):
     (tmp_path / "mirror" / "simple").mkdir(parents=True)
-    listing = f"global.extra-index-url='file://{tmp_path}/mirror/simple https://example.org/simple'\n"
-    assert f"{tmp_path}/mirror:/mnt/pip/extra-index-url0:ro" in build_flags(listing, tmp_path)
-    assert (tmp_path / "pip.conf").read_text().splitlines()[1:] == [
-        "extra-index-url = file:///mnt/pip/extra-index-url0/simple",
-        "    https://example.org/simple",
-    ]
+    assert build_flags(f"global.extra-index-url='file://{tmp_path}/mirror/simple https://example.org/simple'\n") == [
+        "--build-arg", "PIP_EXTRA_INDEX_URL=file:///tmp/pip/extra-index-url0/simple https://example.org/simple",
+        "--volume", f"{tmp_path}/mirror:/tmp/pip/extra-index-url0:ro",
+    ]  # fmt: skip
 
 
-def test_what_pip_takes_last_wins(tmp_path: Path):
-    build_flags(":env:.index-url='https://b/simple'\nglobal.index-url='https://a/simple'\n", tmp_path)
-    assert (tmp_path / "pip.conf").read_text() == "[global]\nindex-url = https://b/simple\n"
+def test_what_pip_takes_last_wins():
+    listing = ":env:.index-url='https://b/simple'\nglobal.index-url='https://a/simple'\n"
+    assert build_flags(listing) == ["--build-arg", "PIP_INDEX_URL=https://b/simple"]
 
 
 LISTED = json.dumps({"bomFormat": "CycloneDX", "components": [{"name": "torch"}]}).encode()
