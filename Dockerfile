@@ -3,8 +3,10 @@
 # BASE: any Debian 12 with apt; name it by digest (BASE=docker.io/library/debian@sha256:...) to pin it.
 ARG BASE=docker.io/library/debian:bookworm-slim
 FROM ${BASE} AS system
-# SNAPSHOT=20260101T000000Z takes Debian's packages as the archive was then; without it, as it is.
+# SNAPSHOT=20260101T000000Z takes Debian's packages as the archive was then (SNAPSHOT_URL: another keeper of old archives than
+# snapshot.debian.org); without it, as it is.
 ARG SNAPSHOT=
+ARG SNAPSHOT_URL
 WORKDIR /opt/speedproof
 COPY docker/layer docker/setup docker/system-packages docker/
 RUN IN_IMAGE=yes docker/layer system

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,11 @@ esac
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A folder with the only engine that is found, and the tools that the scripts need; debootstrap is not among them."""
-    for tool in ["bash", "env", "python3", "timeout", "id", "uname", "dirname", "mktemp", "rm", "df", "tail", "cat"]:
+    for tool in ["bash", "env", "timeout", "id", "uname", "dirname", "mktemp", "rm", "df", "tail", "cat"]:
         found = shutil.which(tool)
         assert found, tool
         os.symlink(found, tmp_path / tool)
+    os.symlink(os.path.realpath(sys.executable), tmp_path / "python3")
     program(tmp_path, "podman", PODMAN.replace("@STATE@", str(tmp_path)))
     program(tmp_path, "id", "#!/bin/sh\necho 0\n")
     return tmp_path
