@@ -147,7 +147,7 @@ def choose(
     found = site.choice(requested, because=f"{requested} was asked for")  # type: ignore[arg-type]
     if isinstance(found, str):
         raise UserError(
-            f"ENGINE={requested} was asked for, but {found}; repair that, or use ENGINE=auto or ENGINE=native."
+            f"ENGINE={requested} was asked for and cannot be had: {found}; repair that, or use ENGINE=auto or ENGINE=native."
         )
     return found
 

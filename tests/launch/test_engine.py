@@ -212,7 +212,9 @@ def test_native_asks_no_engine():
 
 
 def test_a_forced_engine_that_does_not_work_is_refused_in_one_sentence():
-    with pytest.raises(UserError, match=r"^ENGINE=podman was asked for, but podman is not installed; repair that, .*$"):
+    with pytest.raises(
+        UserError, match=r"^ENGINE=podman was asked for and cannot be had: podman is not installed; repair that, .*$"
+    ):
         pick("podman", FakeMachine(DOCKER, label=SOURCE))
 
 
