@@ -61,5 +61,11 @@ def why(log: Path) -> str:
     for pattern, cause in CAUSES:
         if re.search(pattern, text, re.IGNORECASE):
             return cause
-    said = message("\n".join(reversed([line for line in text.splitlines() if re.search(r"\berror\b", line, re.I)])))
+    # The recipe's own last sentence (docker/image), else the engine's.
+    own = re.findall(r"^image: (.+)$", text, re.MULTILINE)
+    said = (
+        message(own[-1])
+        if own
+        else message("\n".join(reversed([line for line in text.splitlines() if re.search(r"\berror\b", line, re.I)])))
+    )
     return f"it ends with: {said}" if said else ""

@@ -45,8 +45,8 @@ __all__ = [
 ROOT = Path(__file__).resolve().parents[2]
 
 BUILD_TIMEOUT_S = 30 * 60.0
-BUILD_NEEDS_BYTES = 6 << 30
-"""The CPU image takes about 2 GB; its layers are written twice while they are built, beside what pip unpacks."""
+BUILD_NEEDS_BYTES, REBUILD_NEEDS_BYTES = 5_000_000_000, 1_000_000_000
+"""What docker/image was seen to need at its peak: for the first image, and where only what changed is built."""
 
 ARCHITECTURE = "amd64"
 _SOURCE_LABEL = "speedproof.source"
@@ -147,7 +147,7 @@ def choose(
     found = site.choice(requested, because=f"{requested} was asked for")  # type: ignore[arg-type]
     if isinstance(found, str):
         raise UserError(
-            f"ENGINE={requested} was asked for, but {found}; repair that, or use ENGINE=auto or ENGINE=native."
+            f"ENGINE={requested} was asked for and cannot be had: {found}; repair that, or use ENGINE=auto or ENGINE=native."
         )
     return found
 
@@ -226,9 +226,10 @@ class _Site:
         if not self.may_build:
             return f"the image {IMAGE} {state}"
         room = self.free(facts.storage)
-        if room is not None and room < BUILD_NEEDS_BYTES:
+        needed = REBUILD_NEEDS_BYTES if digest else BUILD_NEEDS_BYTES
+        if room is not None and room < needed:
             return (
-                f"the image {IMAGE} {state}, and building it needs {BUILD_NEEDS_BYTES / 1e9:.1f} GB where the engine keeps its images "
+                f"the image {IMAGE} {state}, and building it needs {needed / 1e9:.1f} GB where the engine keeps its images "
                 f"({trial.shown(Path(facts.storage))}): {room / 1e9:.1f} GB are free"
             )
         log = self.root / f".image-{facts.name}.log"

@@ -47,6 +47,10 @@ HASH = (
         ("exec /bin/sh: exec format error", "for another processor"),
         ('STEP 3: RUN x\nError: building at STEP "RUN x": exit status 7\n', "it ends with: building at STEP"),
         ("STEP 2/21: RUN apt-get install unable ca-certificates\n#5 [cpu 2/9] RUN pip: connection refused", ""),
+        (
+            "Error: exit 2\nimage: the locked packages are for x86_64",
+            "it ends with: the locked packages are for x86_64",
+        ),
         ("setup: installing torch 2.13.0\nsetup: ready\n", ""),
         ("", ""),
     ],

@@ -189,10 +189,13 @@ def test_nothing_is_built_where_there_is_no_room_for_it():
         asked.append(folder)
         return 1_500_000_000
 
-    with pytest.raises(UserError, match=r"building it needs 6\.4 GB .*/var/lib/containers/storage\): 1\.5 GB are free"):
+    with pytest.raises(UserError, match=r"building it needs 5\.0 GB .*/var/lib/containers/storage\): 1\.5 GB are free"):
         choose("podman", ROOT, environment={}, run=machine, free=free)
     assert asked == ["/var/lib/containers/storage"]
     assert not machine.builds()
+    # Of an image that is there only what changed is built.
+    machine.label = "another"
+    assert choose("podman", ROOT, environment={}, run=machine, free=free).starts_container
 
 
 def test_a_look_at_the_machine_builds_and_starts_nothing():
@@ -209,7 +212,9 @@ def test_native_asks_no_engine():
 
 
 def test_a_forced_engine_that_does_not_work_is_refused_in_one_sentence():
-    with pytest.raises(UserError, match=r"^ENGINE=podman was asked for, but podman is not installed; repair that, .*$"):
+    with pytest.raises(
+        UserError, match=r"^ENGINE=podman was asked for and cannot be had: podman is not installed; repair that, .*$"
+    ):
         pick("podman", FakeMachine(DOCKER, label=SOURCE))
 
 
