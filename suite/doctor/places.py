@@ -81,11 +81,10 @@ def packages() -> dict[str, str | None]:
 
 
 def locked_torch(root: Path = ROOT) -> str | None:
-    """The version of torch that the locks pin."""
-    match = re.search(
-        r"^torch==([^\s;\\]+)", read_text(root, "/docker/requirements-torch.lock").text or "", re.MULTILINE
-    )
-    return match[1] if match else None
+    """The version of torch that the locks pin; an image holds the lock of its own target alone."""
+    texts = (read_text(root, f"/docker/requirements-{target}.lock").text or "" for target in ("cpu", "cuda"))
+    matches = (re.search(r"^torch==([^\s;\\]+)", text, re.MULTILINE) for text in texts)
+    return next((match[1] for match in matches if match), None)
 
 
 def weights(environ: Mapping[str, str]) -> tuple[bool, str]:

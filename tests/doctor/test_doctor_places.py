@@ -67,7 +67,7 @@ def test_a_package_without_metadata_counts_as_missing(monkeypatch: pytest.Monkey
 
 
 def test_the_locked_torch_is_read_from_the_lock(tmp_path: Path):
-    write_tree(tmp_path, {"docker/requirements-torch.lock": "# comment\ntorch==2.13.0 \\\n    --hash=sha256:0\n"})
+    write_tree(tmp_path, {"docker/requirements-cuda.lock": "# comment\ntorch==2.13.0 \\\n    --hash=sha256:0\n"})
     assert places.locked_torch(tmp_path) == "2.13.0"
     assert places.locked_torch(tmp_path / "elsewhere") is None
     assert places.locked_torch()

@@ -109,7 +109,7 @@ def torch_is_locked(survey: Survey) -> Iterator[Advice]:
             "torch-not-locked",
             "doubtful",
             f"torch {installed} is installed and the locks pin {locked}: results compare only with those of the same version.",
-            "importlib.metadata; docker/requirements-torch.lock",
+            "importlib.metadata; docker/requirements-cpu.lock",
             advice="`make setup`",
         )
 
