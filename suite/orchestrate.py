@@ -239,7 +239,7 @@ class Orchestrator:
         offset = log.stat().st_size if log.exists() else 0
 
         def started(pid: int) -> None:
-            self._sampler.follow(pid)
+            self._sampler.follow(None if launch.contained else pid)
             self.bundle.event(
                 schema.ProcessStarted(
                     at=now(),

@@ -195,12 +195,13 @@ class Sampler:
         self.place = place.choose(worker_cpus, self._allowed, place.siblings_of(worker_cpus, self._root))
         self._introduced = False
 
-    def follow(self, pid: int) -> None:
+    def follow(self, pid: int | None) -> None:
         """A worker was started: read its threads too, and move this process off the measured cores.
 
-        To be called after the start, since a child inherits the placement of the thread that starts it.
+        To be called after the start, since a child inherits the placement of the thread that starts it. None: a worker that is not
+        among this process's children, since an engine starts it in a container; its threads are then not told from others'.
         """
-        self._worker = Worker(pid, self._root)
+        self._worker = None if pid is None else Worker(pid, self._root)
         if not self.place.apart:
             return
         problem = self._move(self.place.cpus)

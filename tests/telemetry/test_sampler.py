@@ -180,3 +180,12 @@ def test_this_very_machine_is_read() -> None:
     row = telemetry.read("before", "a/b", "measure", 0)
     assert row.busy_ticks is None or row.busy_ticks > 0
     assert row.cpus
+
+
+def test_a_worker_that_an_engine_starts_is_no_child_and_so_not_told_from_others(tmp_path: Path) -> None:
+    machine = Machine()
+    sampler = machine.sampler({0}, {0, 1}, write_tree(tmp_path, GUEST))
+    sampler.follow(None)
+    row = sampler.read("during", SUBJECT)
+    assert (row.worker_threads, row.worker_cpu_ns, row.worker_rss_bytes) == (None, None, None)
+    assert machine.moves == [{1}]
