@@ -295,18 +295,3 @@ def worker_fields(worker: Worker, root: Path) -> tuple[dict[str, Any], dict[str,
         "worker_cpu_ns": kin.cpu_ns if kin.complete else None,
     }
     return fields, missing
-
-
-def read(
-    moment: Moment,
-    case: str,
-    role: Literal["measure", "profile"],
-    process: int,
-    incarnation: int = 0,
-    worker_rss_bytes: int | None = None,
-    root: Path = Path("/"),
-) -> Telemetry:
-    """One reading by itself, of every CPU that this process may use: for trying out; a run has a `Sampler`."""
-    cpus = os.sched_getaffinity(0)
-    row = Sampler(cpus, cpus, root).read(moment, Subject(case, role, process, incarnation))
-    return msgspec.structs.replace(row, worker_rss_bytes=worker_rss_bytes) if worker_rss_bytes else row

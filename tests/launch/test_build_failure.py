@@ -8,7 +8,7 @@ import pytest
 
 from suite.launch import build_failure
 
-APT = "E: Failed to fetch http://deb.debian.org/debian/dists/bookworm/InRelease  Temporary failure resolving 'deb.debian.org'"
+APT = "E: Failed to fetch http://mirror.example/debian/dists/bookworm/InRelease  Temporary failure resolving 'mirror.example'"
 REGISTRY = (
     "Error: creating build container: initializing source docker://debian:bookworm-slim: pinging container registry "
     'registry-1.docker.io: Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: no such host'

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -176,12 +177,6 @@ def test_one_dear_reading_slows_the_next_down_but_not_for_ever(tmp_path: Path) -
     assert sampler.interval_s == INTERVAL_S
 
 
-def test_this_very_machine_is_read() -> None:
-    row = telemetry.read("before", "a/b", "measure", 0)
-    assert row.busy_ticks is None or row.busy_ticks > 0
-    assert row.cpus
-
-
 def test_a_worker_that_an_engine_starts_is_no_child_and_so_not_told_from_others(tmp_path: Path) -> None:
     machine = Machine()
     sampler = machine.sampler({0}, {0, 1}, write_tree(tmp_path, GUEST))
@@ -189,3 +184,10 @@ def test_a_worker_that_an_engine_starts_is_no_child_and_so_not_told_from_others(
     row = sampler.read("during", SUBJECT)
     assert (row.worker_threads, row.worker_cpu_ns, row.worker_rss_bytes) == (None, None, None)
     assert machine.moves == [{1}]
+
+
+def test_this_very_machine_is_read() -> None:
+    cpus = os.sched_getaffinity(0)
+    row = Sampler(cpus, cpus).read("before", SUBJECT)
+    assert row.busy_ticks is None or row.busy_ticks > 0
+    assert row.cpus
