@@ -1,0 +1,1 @@
+"""Reads torch.profiler traces of any vendor and age, healthy or damaged, and computes what they tell."""

@@ -1,0 +1,169 @@
+"""Sets aside slices whose times cannot be true, each kind counted and said; what is left may be summed.
+
+Nothing is repaired silently: a slice is kept as it stands, cut where the next one of its stream begins, or left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.trace.categories import GPU_WORK, HOST, Kind
+from reports.trace.columns import MISSING, Columns
+from reports.trace.notes import Notes
+
+Mask = NDArray[np.bool_]
+
+OTHER_EPOCH_NS = 24 * 3600 * 10**9
+"""A hole of a day between slices means two clocks, not a pause: no profiler records for that long."""
+
+FAR_NS = 10**9
+BEYOND = 100
+"""A slice that ends a second, and a hundred times the recording's length, after everything else did not run for that long."""
+
+
+def clean(columns: Columns, notes: Notes) -> Columns:
+    """The slices that can be trusted, with `duration` of at least 0."""
+    keep = _with_times(columns, notes)
+    keep &= _one_epoch(columns, keep, notes)
+    duration = columns.duration.copy()
+    keep &= _overflowed(columns, keep, duration, notes)
+    if columns.unpaired:
+        notes.add("unpaired", "ends without a beginning are left out", columns.unpaired)
+    arrays: dict[str, Any] = {
+        name: getattr(columns, name)[keep]
+        for name in (
+            "kind",
+            "name",
+            "lane",
+            "start",
+            "correlation",
+            "stream",
+            "device",
+            "bytes",
+            "resources",
+            "shape",
+            "graph",
+        )
+    }
+    return replace(columns, duration=duration[keep], **arrays)
+
+
+def is_gpu(columns: Columns) -> Mask:
+    """Rows that are work of a GPU."""
+    return np.isin(columns.kind, GPU_WORK)
+
+
+def _with_times(columns: Columns, notes: Notes) -> Mask:
+    start, duration, gpu = columns.start, columns.duration, is_gpu(columns)
+    host = np.isin(columns.kind, (*HOST, Kind.PYTHON))
+    timeless = start == MISSING
+    notes.add("no_time", "slices without a time are left out", int(timeless.sum()))
+    zero = _zero_times(start, duration, timeless)
+    notes.add(
+        "zero_timestamps",
+        "slices whose times were never filled in (0) are left out: their work is missing from busy time and counts, so the GPU's"
+        " idle time is withheld",
+        int((zero & gpu).sum()),
+        withholds={"idle"},
+    )
+    notes.add(
+        "zero_timestamps_host", "host slices whose times were never filled in are left out", int((zero & ~gpu).sum())
+    )
+    usable = ~timeless & ~zero
+    without, negative = usable & (duration == MISSING), usable & (duration < 0) & (duration != MISSING)
+    notes.add(
+        "slice_without_duration",
+        "GPU slices without a duration are left out: busy time is too short by them",
+        int((without & gpu).sum()),
+        withholds={"idle"},
+    )
+    notes.add(
+        "negative_duration",
+        "GPU slices with a negative duration are left out: busy time is too short by them",
+        int((negative & gpu).sum()),
+        withholds={"idle"},
+    )
+    notes.add(
+        "unfinished",
+        "host operations that had not ended when the recording stopped (no duration, or a negative one) are counted, not summed",
+        int(((without | negative) & host).sum()),
+    )
+    return usable & ~without & ~negative
+
+
+def _zero_times(start: NDArray[np.int64], duration: NDArray[np.int64], timeless: Mask) -> Mask:
+    zero = (start == 0) & ~timeless
+    others = start[~zero & ~timeless]
+    if not zero.any() or not others.size:
+        return np.zeros_like(zero)
+    # A recording may begin at 0, with slices of some length; a time that was never filled in has no length or is far from the rest.
+    far = others.min() > FAR_NS or others.max() < -FAR_NS
+    return zero if far else zero & (duration <= 0) & (duration != MISSING)
+
+
+def _one_epoch(columns: Columns, keep: Mask, notes: Notes) -> Mask:
+    times = np.sort(columns.start[keep])
+    if times.size < 2 or int(times[-1]) - int(times[0]) < OTHER_EPOCH_NS:
+        return np.ones_like(keep)
+    holes = np.flatnonzero(np.diff(times) > OTHER_EPOCH_NS)
+    if not holes.size:
+        return np.ones_like(keep)
+    edges = [0, *(holes + 1).tolist(), times.size]
+    largest = max(range(len(edges) - 1), key=lambda number: edges[number + 1] - edges[number])
+    first, last = times[edges[largest]], times[edges[largest + 1] - 1]
+    inside = (columns.start >= first) & (columns.start <= last)
+    notes.add(
+        "other_epoch",
+        "slices more than a day away from the others are left out: their times come from another clock",
+        int((keep & ~inside).sum()),
+        withholds={"idle", "window"},
+    )
+    return inside
+
+
+def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes: Notes) -> Mask:
+    """Cuts GPU slices that swallow the next one of their stream and outlast the whole recording; changes `duration`."""
+    gpu = is_gpu(columns) & keep
+    rows = np.flatnonzero(gpu)
+    lasting = np.ones_like(keep)
+    if rows.size == 0:
+        return lasting
+    start, end = columns.start, columns.start + duration
+    order = rows[np.lexsort((end[rows], start[rows], columns.stream[rows], columns.device[rows]))]
+    same = (columns.stream[order[:-1]] == columns.stream[order[1:]]) & (
+        columns.device[order[:-1]] == columns.device[order[1:]]
+    )
+    swallows = np.zeros(order.size, bool)
+    swallows[:-1] = same & (end[order[:-1]] >= end[order[1:]]) & (end[order[:-1]] > start[order[1:]])
+    last = np.ones(order.size, bool)
+    last[:-1] = ~same
+    timed = keep & (np.isin(columns.kind, (*HOST, Kind.PYTHON)) | gpu)
+    suspects = order[swallows | last]
+    sane = timed.copy()
+    sane[suspects] = False
+    if not sane.any():
+        return lasting
+    first_start, last_end = int(start[timed].min()), int(end[sane].max())
+    cut = order[:-1][swallows[:-1] & (end[order[:-1]] > last_end)]
+    following = order[1:][swallows[:-1] & (end[order[:-1]] > last_end)]
+    duration[cut] = start[following] - start[cut]
+    notes.add(
+        "duration_overflow",
+        "slices that outlast the recording and the next slice of their stream are cut where that one begins; their own time is an"
+        " upper bound",
+        int(cut.size),
+    )
+    far = last_end + max(FAR_NS, BEYOND * (last_end - first_start))
+    endless = order[last & (end[order] > far)]
+    lasting[endless] = False
+    notes.add(
+        "duration_overflow_last",
+        "slices at the end of a stream that outlast everything else a hundredfold are left out",
+        int(endless.size),
+        withholds={"idle"},
+    )
+    return lasting

@@ -1,0 +1,310 @@
+"""Finds the events in a trace's text, piece by piece, so that a trace of any length is read in little memory.
+
+A piece is cut where an event ends and decoded as one list; only where that fails is it taken apart event by event, and what
+is damaged is mended or counted. Trust is put in the text's shape (`}, {"ph"`), not in its brackets, which damage upsets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reports.trace.event import DECODING, AnyEvent, exact, exact_one, fast
+from reports.trace.mend import EFFECTS, Mended, Unreadable, mend
+from reports.trace.notes import Notes, TraceError
+from reports.trace.source import PIECE_BYTES
+
+START = re.compile(rb'"traceEvents"\s*:\s*\[')
+KEYS = rb"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"
+BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"' + KEYS + rb'"\s*:)')
+END = re.compile(rb"\}[\s,]*\]")
+SPACE = b" \t\r\n"
+LONGEST_HEAD = 256 << 20
+LONGEST_EVENT = 64 << 20
+JOINED = 64
+"""Pieces of one event that are joined again when its own text holds what looks like a boundary."""
+
+EXACT_ABOVE = 2.0**43
+"""Microseconds above which a double cannot hold a nanosecond."""
+
+HINTS = {
+    "nodes": "an execution trace of PyTorch (ExecutionTraceObserver), without times of a GPU",
+    "schema_version": "one of a benchmark's own documents",
+    "cells": "a notebook",
+    "events": "a trace of another tool",
+}
+
+
+class Frames:
+    """The events of a trace in pieces. After the last one, `metadata` holds the document's other members."""
+
+    def __init__(self, path: Path, texts: Iterator[bytes], notes: Notes) -> None:
+        self.path = path
+        self.texts = texts
+        self.notes = notes
+        self.metadata: dict[str, Any] = {}
+        self.exact = False
+        self.events = 0
+        self._lines = 1
+        self._first_unreadable = ""
+        self._list_root = False
+
+    def __iter__(self) -> Iterator[list[AnyEvent]]:
+        """Lists of events, in the file's order.
+
+        Raises:
+            TraceError: when the file holds no events' list.
+        """
+        head, buffer = self._head()
+        ended = False
+        for text in self.texts:
+            buffer += text
+            if len(buffer) < PIECE_BYTES:
+                continue
+            cut = self._last_boundary(buffer)
+            if cut is None:
+                if len(buffer) > LONGEST_EVENT:
+                    raise TraceError(
+                        f"{self.path}: no event ends within {LONGEST_EVENT >> 20} MiB after line {self._lines}; this is no trace of torch.profiler."
+                    )
+                continue
+            events, rest = self._decode(buffer[: cut + 1])
+            self._lines += buffer.count(b"\n", 0, cut + 1)
+            if events:
+                yield events
+            buffer = buffer[cut + 1 :].lstrip(SPACE + b",")
+            if rest is not None:
+                buffer, ended = rest + b"," + buffer, True
+                break
+        if ended:
+            tail = buffer + b"".join(self.texts)
+        else:
+            events, tail = self._last(buffer)
+            if events:
+                yield events
+        self._metadata(head, tail)
+
+    def _head(self) -> tuple[bytes, bytes]:
+        head = b""
+        for text in self.texts:
+            head += text
+            stripped = head.lstrip(SPACE)
+            if stripped.startswith(b"["):
+                self._list_root = True
+                return b"", stripped[1:]
+            if stripped and not stripped.startswith(b"{"):
+                break
+            if match := START.search(head):
+                self._lines += head.count(b"\n", 0, match.end())
+                return head[: match.start()], head[match.end() :]
+            if len(head) > LONGEST_HEAD:
+                break
+        self._refuse_head(head)
+        raise AssertionError
+
+    def _refuse_head(self, head: bytes) -> None:
+        stripped = head.strip(SPACE)
+        if not stripped:
+            raise TraceError(
+                f"{self.path}: holds nothing but blanks: the profiler never stopped; record the trace again."
+            )
+        if stripped.startswith(b"-----") and b"# of Calls" in stripped[:4000]:
+            raise TraceError(
+                f"{self.path}: is a profiler table, not a trace; give the .json beside it, and this file as TABLE."
+            )
+        if not stripped.startswith(b"{"):
+            raise TraceError(
+                f"{self.path}: is not JSON (it begins with {_shown(stripped)}); give the trace that export_chrome_trace wrote."
+            )
+        try:
+            found = msgspec.json.decode(stripped)
+        except DECODING as error:
+            raise TraceError(
+                f"{self.path}: holds no list traceEvents, and is not whole JSON ({error}); it was cut short or is no trace; record it again."
+            ) from None
+        hint = next((f": it looks like {text}" for key, text in HINTS.items() if key in found), "")
+        keys = ", ".join(sorted(map(str, found))[:6]) or "none"
+        raise TraceError(
+            f"{self.path}: has no list traceEvents{hint} (members: {keys}); give the trace that export_chrome_trace wrote."
+        )
+
+    @staticmethod
+    def _last_boundary(buffer: bytes) -> int | None:
+        """Position of the closing brace of the last event that ends in the buffer, with another event after it."""
+        reach = 1 << 16
+        while True:
+            start = max(0, len(buffer) - reach)
+            match = None
+            for match in BETWEEN.finditer(buffer, start):  # noqa: B007 - the last one is wanted
+                pass
+            if match:
+                return match.start()
+            if start == 0:
+                return None
+            reach *= 8
+
+    def _decode(self, text: bytes) -> tuple[list[AnyEvent], bytes | None]:
+        """The events of a text of whole events; the rest after the list's end, where the text runs past it."""
+        try:
+            return self._typed(b"[" + text + b"]"), None
+        except DECODING:
+            pass
+        # The end of the list may lie within: other members of the document can follow it for megabytes.
+        for match in islice(END.finditer(text), JOINED):
+            try:
+                return self._typed(b"[" + text[: match.start() + 1] + b"]"), text[match.end() :]
+            except DECODING:
+                continue
+        return self._one_by_one(text)
+
+    def _typed(self, text: bytes) -> list[AnyEvent]:
+        events: list[Any]
+        if not self.exact:
+            events = fast.decode(text)
+            if self.events == 0 and events:
+                # Old writers give absolute times; with decimals they need more digits than a double has.
+                absolute = [event.ts for event in events if event.ts > EXACT_ABOVE]
+                self.exact = any(time % 1 for time in absolute)
+        if self.exact:
+            events = exact.decode(text)
+        self.events += len(events)
+        return events
+
+    def _last(self, buffer: bytes) -> tuple[list[AnyEvent], bytes]:
+        """The events up to the list's end, and the text after it."""
+        text = buffer.strip(SPACE)
+        if text.startswith(b"]"):
+            return [], text[1:]
+        for match in islice(END.finditer(text), JOINED):
+            try:
+                events = self._typed(b"[" + text[: match.start() + 1] + b"]")
+            except DECODING:
+                continue
+            if b"," in match.group():
+                self.notes.add("trailing_comma", EFFECTS["trailing_comma"])
+            return events, text[match.end() :]
+        events, rest = self._one_by_one(text)
+        if rest is None:
+            self._truncated("the list of events does not end")
+            return events, b""
+        return events, rest
+
+    def _truncated(self, what: str) -> None:
+        self.notes.add(
+            "truncated",
+            f"{what}: the file was cut short (a killed process, a full disk, a copy); what comes after is lost, and what is said"
+            " of the whole recording is withheld",
+            withholds={"window"},
+        )
+
+    def _one_by_one(self, text: bytes) -> tuple[list[AnyEvent], bytes | None]:
+        events: list[AnyEvent] = []
+        bounds = [match.start() + 1 for match in BETWEEN.finditer(text)]
+        starts, ends = [0, *bounds], [*bounds, len(text)]
+        number = 0
+        while number < len(starts):
+            for joined in range(min(JOINED, len(starts) - number)):
+                start, end = starts[number], ends[number + joined]
+                piece = text[start:end].strip(SPACE + b",")
+                last = number + joined + 1 == len(starts)
+                if not piece:
+                    break
+                try:
+                    events.append(exact_one.decode(piece))
+                    break
+                except DECODING:
+                    pass
+                if (whole := _object_and_rest(piece)) is not None:
+                    first, rest = whole
+                    if rest.startswith(b"]") or rest.lstrip(b"," + SPACE).startswith(b"]"):
+                        self._keep(first, start, text, events)
+                        if rest.startswith(b","):
+                            self.notes.add("trailing_comma", EFFECTS["trailing_comma"])
+                        return events, rest.lstrip(b"," + SPACE)[1:] + text[end:]
+                if _balanced(piece) or last:
+                    joined = 0
+                    piece = text[start : ends[number]].strip(SPACE + b",")
+                    if number + 1 == len(starts) and (cut := _cut(piece)) is not None:
+                        self._keep(piece[: cut[0]], start, text, events)
+                        return events, piece[cut[1] :]
+                    if number + 1 == len(starts) and not _balanced(piece):
+                        return events, None
+                    self._keep(piece, start, text, events)
+                    break
+            number += joined + 1
+        self.events += len(events)
+        return events, None
+
+    def _keep(self, piece: bytes, start: int, text: bytes, events: list[AnyEvent]) -> None:
+        found = mend(piece)
+        if isinstance(found, Mended):
+            for kind in found.kinds:
+                self.notes.add(kind, EFFECTS[kind])
+            events.append(found.event)
+            return
+        reason = found.reason if isinstance(found, Unreadable) else "it is no object"
+        line = self._lines + text.count(b"\n", 0, start)
+        if not self._first_unreadable:
+            column = start - text.rfind(b"\n", 0, start)
+            self._first_unreadable = f"line {line}, column {column}: {reason}"
+        self.notes.add(
+            "unreadable_event", f"events that cannot be read are left out, the first at {self._first_unreadable}"
+        )
+
+    def _metadata(self, head: bytes, tail: bytes) -> None:
+        if self._list_root:
+            return
+        try:
+            found = msgspec.json.decode(head + b'"traceEvents":[]' + tail)
+        except DECODING:
+            found = _members(head)
+            if tail.strip(SPACE):
+                found |= _members(b"{" + tail.lstrip(SPACE + b",").rstrip(SPACE))
+        if isinstance(found, dict):
+            found.pop("traceEvents", None)
+            self.metadata = found
+
+
+def _object_and_rest(piece: bytes) -> tuple[bytes, bytes] | None:
+    """A whole JSON object at the start of the piece, and what follows it."""
+    for match in islice(END.finditer(piece), JOINED):
+        try:
+            exact_one.decode(piece[: match.start() + 1])
+        except DECODING:
+            continue
+        return piece[: match.start() + 1], piece[match.start() + 1 :].lstrip(SPACE)
+    return None
+
+
+def _balanced(piece: bytes) -> bool:
+    return piece.count(b"{") <= piece.count(b"}")
+
+
+def _cut(piece: bytes) -> tuple[int, int] | None:
+    """Where a damaged last event ends and the list after it: the first `}` that closes as many braces as were opened, then `]`."""
+    for match in END.finditer(piece):
+        end = match.start() + 1
+        if _balanced(piece[:end]):
+            return end, match.end()
+    return None
+
+
+def _members(text: bytes) -> dict[str, Any]:
+    """The whole members of a document that was cut off after them."""
+    words = text.rstrip(SPACE + b",")
+    for closing in (b"}", b"]}", b"}]}"):
+        try:
+            found = msgspec.json.decode(words + closing)
+        except DECODING:
+            continue
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:24].decode("utf-8", "replace"))

@@ -1,0 +1,120 @@
+"""Why a GPU was idle: every nanosecond of its idle time under one cause, so that the causes sum to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from reports.trace import intervals
+from reports.trace.columns import Ints
+
+
+class Cause(StrEnum):
+    """Why nothing ran on the GPU."""
+
+    HOST = "host_bound"
+    COLD = "cold_start"
+    LATENCY = "launch_latency"
+    WAIT = "dependency_wait"
+    PROFILER = "profiler"
+    UNKNOWN = "unknown"
+
+
+DEFINITIONS = {
+    Cause.HOST: "nothing was launched yet: the launch of the next GPU slice began after the one before it had ended",
+    Cause.COLD: "the same, within the first recorded step when that step is much slower than the others",
+    Cause.LATENCY: "the next slice had been launched and had not begun, for at most 50 us: what a launch takes to arrive",
+    Cause.WAIT: "the same for longer, while an event or stream wait was recorded for the GPU",
+    Cause.PROFILER: "the profiler's own work was recorded in this time (Activity Buffer Request and other overhead events)",
+    Cause.UNKNOWN: "launched, not begun for more than 50 us, and nothing recorded says why; or the launch itself is not recorded",
+}
+
+LATENCY_NS = 50_000
+"""A launch takes 2 to 20 us to reach an idle GPU; beyond 50 us something else holds it."""
+
+
+@dataclass(frozen=True)
+class Idle:
+    """Pieces of idle time, in order: `start` and `end` in ns, each with its cause; they never overlap."""
+
+    start: Ints
+    end: Ints
+    cause: tuple[Cause, ...]
+
+    def total_ns(self, cause: Cause) -> int:
+        mask = np.array([found is cause for found in self.cause], bool)
+        return int((self.end - self.start)[mask].sum()) if mask.size else 0
+
+
+def explain(
+    busy: tuple[Ints, Ints],
+    window: tuple[int, int],
+    work_start: Ints,
+    launch_start: Ints,
+    overhead: tuple[Ints, Ints],
+    waits: tuple[Ints, Ints],
+    cold: tuple[int, int] | None,
+) -> Idle:
+    """Split the idle time of a window by cause.
+
+    Args:
+        busy: disjoint, sorted intervals of work.
+        window: first and last time that count.
+        work_start: when each GPU slice starts, sorted.
+        launch_start: when the launch of each of them starts; -1 where it is not known.
+        overhead: disjoint, sorted intervals of the profiler's work.
+        waits: disjoint, sorted intervals in which the GPU was told to wait for an event.
+        cold: the first step, when it is a cold one.
+    """
+    begins, ends = intervals.gaps(*busy, *window)
+    pieces: list[tuple[int, int, Cause]] = []
+    following = np.searchsorted(work_start, ends, side="left")
+    for begin, end, number in zip(begins.tolist(), ends.tolist(), following.tolist(), strict=True):
+        if number >= work_start.size or work_start[number] != end:
+            pieces.append((begin, end, Cause.HOST))  # after the last slice: nothing more was launched
+            continue
+        launch = int(launch_start[number])
+        if launch < 0:
+            pieces.append((begin, end, Cause.UNKNOWN))
+            continue
+        launched = min(max(launch, begin), end)
+        if launched > begin:
+            pieces += _split(begin, launched, cold)
+        if end > launched:
+            waited = intervals.covered(*waits, np.array([launched]), np.array([end]))[0] if waits[0].size else 0
+            cause = Cause.LATENCY if end - launched <= LATENCY_NS else Cause.WAIT if waited else Cause.UNKNOWN
+            pieces.append((launched, end, cause))
+    return _profiler(pieces, overhead)
+
+
+def _split(begin: int, end: int, cold: tuple[int, int] | None) -> list[tuple[int, int, Cause]]:
+    if cold is None or end <= cold[0] or begin >= cold[1]:
+        return [(begin, end, Cause.HOST)]
+    first, last = max(begin, cold[0]), min(end, cold[1])
+    parts = [(begin, first, Cause.HOST), (first, last, Cause.COLD), (last, end, Cause.HOST)]
+    return [part for part in parts if part[1] > part[0]]
+
+
+def _profiler(pieces: list[tuple[int, int, Cause]], overhead: tuple[Ints, Ints]) -> Idle:
+    """Take the profiler's own time out of each piece."""
+    starts, ends = overhead
+    result: list[tuple[int, int, Cause]] = []
+    for begin, end, cause in pieces:
+        at = begin
+        low = int(np.searchsorted(ends, begin, side="right"))
+        high = int(np.searchsorted(starts, end, side="left"))
+        for number in range(low, high):
+            first, last = max(int(starts[number]), begin), min(int(ends[number]), end)
+            if first > at:
+                result.append((at, first, cause))
+            result.append((first, last, Cause.PROFILER))
+            at = last
+        if end > at:
+            result.append((at, end, cause))
+    return Idle(
+        np.array([piece[0] for piece in result], np.int64),
+        np.array([piece[1] for piece in result], np.int64),
+        tuple(piece[2] for piece in result),
+    )
