@@ -43,7 +43,7 @@ def clean(columns: Columns, notes: Notes) -> Columns:
             "correlation",
             "stream",
             "device",
-            "bytes",
+            "moved_bytes",
             "resources",
             "shape",
             "graph",

@@ -70,7 +70,8 @@ class Frames:
             if cut is None:
                 if len(buffer) > LONGEST_EVENT:
                     raise TraceError(
-                        f"{self.path}: no event ends within {LONGEST_EVENT >> 20} MiB after line {self._lines}; this is no trace of torch.profiler."
+                        f"{self.path}: no event ends within {LONGEST_EVENT >> 20} MiB after line {self._lines};"
+                        " this is no trace of torch.profiler."
                     )
                 continue
             events, rest = self._decode(buffer[: cut + 1])
@@ -125,7 +126,8 @@ class Frames:
             found = msgspec.json.decode(stripped)
         except DECODING as error:
             raise TraceError(
-                f"{self.path}: holds no list traceEvents, and is not whole JSON ({error}); it was cut short or is no trace; record it again."
+                f"{self.path}: holds no list traceEvents, and is not whole JSON ({error});"
+                " it was cut short or is no trace; record it again."
             ) from None
         hint = next((f": it looks like {text}" for key, text in HINTS.items() if key in found), "")
         keys = ", ".join(sorted(map(str, found))[:6]) or "none"
@@ -203,40 +205,30 @@ class Frames:
         )
 
     def _one_by_one(self, text: bytes) -> tuple[list[AnyEvent], bytes | None]:
+        """The events of a text in which something is damaged; what follows the list's end, None where it does not end here."""
         events: list[AnyEvent] = []
-        bounds = [match.start() + 1 for match in BETWEEN.finditer(text)]
-        starts, ends = [0, *bounds], [*bounds, len(text)]
-        number = 0
-        while number < len(starts):
-            for joined in range(min(JOINED, len(starts) - number)):
-                start, end = starts[number], ends[number + joined]
-                piece = text[start:end].strip(SPACE + b",")
-                last = number + joined + 1 == len(starts)
-                if not piece:
-                    break
-                try:
-                    events.append(exact_one.decode(piece))
-                    break
-                except DECODING:
-                    pass
-                if (whole := _object_and_rest(piece)) is not None:
-                    first, rest = whole
-                    if rest.startswith(b"]") or rest.lstrip(b"," + SPACE).startswith(b"]"):
-                        self._keep(first, start, text, events)
-                        if rest.startswith(b","):
-                            self.notes.add("trailing_comma", EFFECTS["trailing_comma"])
-                        return events, rest.lstrip(b"," + SPACE)[1:] + text[end:]
-                if _balanced(piece) or last:
-                    joined = 0
-                    piece = text[start : ends[number]].strip(SPACE + b",")
-                    if number + 1 == len(starts) and (cut := _cut(piece)) is not None:
-                        self._keep(piece[: cut[0]], start, text, events)
-                        return events, piece[cut[1] :]
-                    if number + 1 == len(starts) and not _balanced(piece):
-                        return events, None
-                    self._keep(piece, start, text, events)
-                    break
-            number += joined + 1
+        bounds = [0, *(match.start() + 1 for match in BETWEEN.finditer(text)), len(text)]
+        at = 0
+        while at + 1 < len(bounds):
+            piece = text[bounds[at] : bounds[at + 1]].strip(SPACE + b",")
+            last = at + 2 == len(bounds)
+            event, used = _whole(text, bounds, at)
+            if event is not None:
+                events.append(event)
+                at += used
+                continue
+            closing = _closing(piece)
+            if closing is not None:
+                self._keep(closing[0], bounds[at], text, events)
+                if closing[2]:
+                    self.notes.add("trailing_comma", EFFECTS["trailing_comma"])
+                self.events += len(events)
+                return events, closing[1] + text[bounds[at + 1] :]
+            if last and not _balanced(piece):
+                break
+            if piece:
+                self._keep(piece, bounds[at], text, events)
+            at += 1
         self.events += len(events)
         return events, None
 
@@ -247,9 +239,9 @@ class Frames:
                 self.notes.add(kind, EFFECTS[kind])
             events.append(found.event)
             return
-        reason = found.reason if isinstance(found, Unreadable) else "it is no object"
-        line = self._lines + text.count(b"\n", 0, start)
         if not self._first_unreadable:
+            reason = found.reason if isinstance(found, Unreadable) else "it is no object"
+            line = self._lines + text.count(b"\n", 0, start)
             column = start - text.rfind(b"\n", 0, start)
             self._first_unreadable = f"line {line}, column {column}: {reason}"
         self.notes.add(
@@ -270,27 +262,29 @@ class Frames:
             self.metadata = found
 
 
-def _object_and_rest(piece: bytes) -> tuple[bytes, bytes] | None:
-    """A whole JSON object at the start of the piece, and what follows it."""
-    for match in islice(END.finditer(piece), JOINED):
+def _whole(text: bytes, bounds: list[int], at: int) -> tuple[AnyEvent | None, int]:
+    """The event that begins at a bound, and how many pieces it spans: its own text may hold what looks like a boundary."""
+    for last in range(at + 1, min(at + 1 + JOINED, len(bounds))):
         try:
-            exact_one.decode(piece[: match.start() + 1])
+            return exact_one.decode(text[bounds[at] : bounds[last]].strip(SPACE + b",")), last - at
         except DECODING:
             continue
-        return piece[: match.start() + 1], piece[match.start() + 1 :].lstrip(SPACE)
-    return None
+    return None, 1
 
 
 def _balanced(piece: bytes) -> bool:
     return piece.count(b"{") <= piece.count(b"}")
 
 
-def _cut(piece: bytes) -> tuple[int, int] | None:
-    """Where a damaged last event ends and the list after it: the first `}` that closes as many braces as were opened, then `]`."""
-    for match in END.finditer(piece):
-        end = match.start() + 1
-        if _balanced(piece[:end]):
-            return end, match.end()
+def _closing(piece: bytes) -> tuple[bytes, bytes, bool] | None:
+    """Where the list ends in a piece: the last event's text, what follows the list, and whether a comma stood before its end.
+
+    The event may itself be damaged: then the first brace that closes as many as were opened, with `]` after it, is taken.
+    """
+    for match in islice(END.finditer(piece), JOINED):
+        event = piece[: match.start() + 1]
+        if _balanced(event):
+            return event, piece[match.end() :], b"," in match.group()
     return None
 
 

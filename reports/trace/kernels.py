@@ -143,7 +143,7 @@ def _stats(trace: Trace, rows: NDArray[np.intp], totals: dict[int, int]) -> Kern
     kind = Kind(int(slices.kind[rows[0]]))
     name = trace.name(rows[0])
     total = float(times.sum())
-    moved = slices.bytes[rows]
+    moved = slices.moved_bytes[rows]
     median, p95 = np.quantile(times, (0.5, 0.95)).tolist()
     rest = float(np.median(times[1:])) if times.size >= 3 else 0.0
     codes = np.unique(slices.resources[rows])

@@ -85,7 +85,7 @@ def _gunzip(stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
                 break
             try:
                 part = unpack.decompress(packed, PIECE_BYTES - have)
-            except isal_zlib.error as error:
+            except isal_zlib.IsalError as error:  # type: ignore[misc] # a class, which its stub does not say
                 reason = f"the packed file is damaged ({error})"
                 break
             parts.append(part)

@@ -50,7 +50,7 @@ def parse(text: str) -> Table:
         raise TableError("this is no profiler table: there is no line with 'Name' and '# of Calls'.")
     spans = [match.span() for match in re.finditer(r"-+", ruler)]
     titles = _cells(lines[header], spans)
-    rows = []
+    rows: list[TableRow] = []
     for line in lines[header + 1 :]:
         if not line.strip() or set(line.strip()) <= {"-", " "}:
             if rows:
