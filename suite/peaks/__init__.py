@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from suite.peaks import amd, nvidia
+from suite.peaks import amd, nvidia, nvidia_rtx
 from suite.peaks.figures import DTYPES, GIB, Dtype, Figure, NotKnown, Peaks
 
 __all__ = ["DTYPES", "MODELS", "Dtype", "Figure", "NotKnown", "Peaks", "find"]
 
-MODELS: tuple[Peaks, ...] = (*nvidia.MODELS, *amd.MODELS)
+MODELS: tuple[Peaks, ...] = (*nvidia.MODELS, *nvidia_rtx.MODELS, *amd.MODELS)
 
 LEAST, MOST = 0.88, 1.03
 """What a driver shows of a memory's nominal size: it keeps some for itself, and ECC on GDDR takes a sixteenth."""

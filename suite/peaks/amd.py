@@ -11,6 +11,8 @@ MI100 = "AMD Instinct MI100 Accelerator brochure (November 2020)"
 MI200 = "AMD Instinct MI200 Series datasheet (2021)"
 MI210 = "AMD Instinct MI210 Accelerator brochure (2022)"
 MI300X = "AMD Instinct MI300X Accelerator data sheet (December 2023)"
+MI300A = "AMD Instinct MI300A APU data sheet (December 2023)"
+MI350 = "AMD Instinct MI350X and MI355X data sheets (June 2025)"
 MI325X = "AMD Instinct MI325X Accelerator data sheet (October 2024)"
 SPECS = "AMD ROCm documentation, GPU specifications"
 
@@ -24,6 +26,11 @@ CDNA3_RATES: Rates = {
     "fp16": 1307.4,
     "fp8": 2614.9,
     "int8": 2614.9,
+}
+EMULATED_TF32: Reasons = {"tf32": "this GPU has no TF32 in hardware"}
+CDNA4_RATES: dict[str, Rates] = {
+    "MI350X": {"fp64": 72.1, "fp32": 144.2, "bf16": 2306.9, "fp16": 2306.9, "fp8": 4613.7, "int8": 4613.7},
+    "MI355X": {"fp64": 78.6, "fp32": 157.3, "bf16": 2516.6, "fp16": 2516.6, "fp8": 5033.2, "int8": 5033.2},
 }
 CACHES = {"l2": SPECS, "l3": SPECS, "units": SPECS}
 
@@ -119,5 +126,34 @@ MODELS: tuple[Peaks, ...] = (
         l3_mib=256,
         units=304,
         sources=CACHES,
+    ),
+    row(
+        "MI300A",
+        (rf"{BRAND}MI300A{VF}",),
+        MI300A,
+        memory_gib=128,
+        gb_per_s=5300,
+        rates={"fp64": (122.6, "matrix cores"), "fp32": 122.6, "bf16": 980.6, "fp16": 980.6, "int8": 1961.2},
+        l2_mib=24,
+        l3_mib=256,
+        units=228,
+        sources=CACHES,
+        note="its memory is the processor's too",
+    ),
+    *(
+        row(
+            model,
+            (rf"{BRAND}{model}{VF}",),
+            MI350,
+            memory_gib=288,
+            gb_per_s=8000,
+            rates=rates,
+            missing=EMULATED_TF32,
+            l2_mib=32,
+            l3_mib=256,
+            units=256,
+            sources=CACHES,
+        )
+        for model, rates in CDNA4_RATES.items()
     ),
 )

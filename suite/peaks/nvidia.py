@@ -1,4 +1,4 @@
-"""NVIDIA's GPUs. Names as its drivers give them; dense rates, half of what datasheets mark "with sparsity"."""
+"""NVIDIA's GPUs for data centres. Names as its drivers give them; dense rates, half of what datasheets mark "with sparsity"."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ H200 = "NVIDIA H200 Tensor Core GPU datasheet (2024)"
 BLACKWELL = "NVIDIA Blackwell datasheet: GB200 NVL72 and HGX B200 (2025)"
 BLACKWELL_BRIEF = "NVIDIA Blackwell Architecture Technical Brief (2024)"
 BLACKWELL_TUNING = "NVIDIA Blackwell Tuning Guide, CUDA 13.0"
+H100_NVL = "NVIDIA H100 Tensor Core GPU datasheet (2024), H100 NVL"
+GH200 = "NVIDIA GH200 Grace Hopper Superchip datasheet (2024)"
+A10 = "NVIDIA A10 Tensor Core GPU datasheet (2021)"
+A30 = "NVIDIA A30 Tensor Core GPU datasheet (March 2022)"
+ADA = "NVIDIA Ada GPU Architecture whitepaper, v2.01"
+L4 = "NVIDIA L4 Tensor Core GPU datasheet (2023)"
 L40 = "NVIDIA L40 and L40S datasheets (2023)"
 
 NO_BF16: Reasons = {
@@ -142,6 +148,33 @@ AMPERE: tuple[Peaks, ...] = (
     ),
 )
 
+A10_AND_A30: tuple[Peaks, ...] = (
+    row(
+        "A10",
+        (rf"{BRAND}A10",),
+        A10,
+        memory_gib=24,
+        gb_per_s=600,
+        rates={"fp32": 31.2, "tf32": 62.5, "bf16": 125, "fp16": 125, "int8": 250},
+        missing=NO_FP8,
+        l2_mib=6,
+        units=72,
+        sources={"l2": GA102, "units": GA102},
+    ),
+    row(
+        "A30",
+        (rf"{BRAND}A30",),
+        A30,
+        memory_gib=24,
+        gb_per_s=933,
+        rates={"fp64": (10.3, "tensor cores"), "fp32": 10.3, "tf32": 82, "bf16": 165, "fp16": 165, "int8": 330},
+        missing=NO_FP8,
+        l2_mib=24,
+        units=56,
+        sources={"l2": "NVIDIA's deviceQuery on an A30", "units": "NVIDIA's deviceQuery on an A30"},
+    ),
+)
+
 HOPPER: tuple[Peaks, ...] = (
     row(
         "H100 SXM5 80 GB",
@@ -174,6 +207,41 @@ HOPPER: tuple[Peaks, ...] = (
         sources={**H100_OTHERS, "memory": H100_BRIEF},
     ),
     row(
+        "H100 NVL",
+        (rf"{BRAND}H100 NVL",),
+        H100_NVL,
+        memory_gib=94,
+        gb_per_s=3938,
+        rates={
+            "fp64": (60, "tensor cores"),
+            "fp32": 60,
+            "tf32": 417.5,
+            "bf16": 835.5,
+            "fp16": 835.5,
+            "fp8": 1670.5,
+            "int8": 1670.5,
+        },
+        l2_mib=50,
+        units=132,
+        sources=H100_OTHERS,
+        note="one of the pair",
+    ),
+    *(
+        row(
+            f"GH200 {size} GB",
+            (rf"{BRAND}GH200 (?:120|480)GB", rf"{BRAND}GH200 {size}G(?:B)? HBM3e?"),
+            GH200,
+            memory_gib=size,
+            gb_per_s=speed,
+            rates=H100_SXM_RATES,
+            l2_mib=50,
+            units=132,
+            sources=H100_OTHERS,
+            note="the superchip's GPU, the chip of H100 SXM5; 120GB and 480GB in its name are the processor's memory",
+        )
+        for size, speed in ((96, 4000), (144, 4900))
+    ),
+    row(
         "H200",
         (rf"{BRAND}H200", rf"{BRAND}H200 141GB HBM3e"),
         H200,
@@ -187,7 +255,28 @@ HOPPER: tuple[Peaks, ...] = (
     ),
 )
 
-DATA_CENTER_ADA: tuple[Peaks, ...] = (
+ADA_MODELS: tuple[Peaks, ...] = (
+    row(
+        "L4",
+        (rf"{BRAND}L4",),
+        L4,
+        memory_gib=24,
+        gb_per_s=300,
+        rates={"fp32": 30.3, "tf32": 60, "bf16": 121, "fp16": 121, "fp8": 242.5, "int8": 242.5},
+        l2_mib=None,
+        units=None,
+    ),
+    row(
+        "L40",
+        (rf"{BRAND}L40",),
+        L40,
+        memory_gib=48,
+        gb_per_s=864,
+        rates={"fp32": 90.5, "tf32": 90.5, "bf16": 181.05, "fp16": 181.05, "fp8": 362, "int8": 362},
+        l2_mib=96,
+        units=142,
+        sources={"l2": ADA},
+    ),
     row(
         "L40S",
         (rf"{BRAND}L40S",),
@@ -195,8 +284,9 @@ DATA_CENTER_ADA: tuple[Peaks, ...] = (
         memory_gib=48,
         gb_per_s=864,
         rates={"fp32": 91.6, "tf32": 183, "bf16": 362.05, "fp16": 362.05, "fp8": 733, "int8": 733},
-        l2_mib=None,
+        l2_mib=96,
         units=142,
+        sources={"l2": ADA},
     ),
 )
 
@@ -221,6 +311,17 @@ BLACKWELL_MODELS: tuple[Peaks, ...] = (
         sources={"memory": BLACKWELL_BRIEF, "fp64": BLACKWELL_BRIEF, "fp32": BLACKWELL_BRIEF, "l2": BLACKWELL_TUNING},
     ),
     row(
+        "B100",
+        (rf"{BRAND}B100",),
+        BLACKWELL_BRIEF,
+        memory_gib=192,
+        gb_per_s=8000,
+        rates={"fp64": 30, "fp32": 60, "tf32": 875, "bf16": 1750, "fp16": 1750, "fp8": 3500, "int8": 3500},
+        l2_mib=126.5,
+        units=None,
+        sources={"l2": BLACKWELL_TUNING},
+    ),
+    row(
         "GB200",
         (rf"{BRAND}GB200",),
         BLACKWELL,
@@ -242,4 +343,4 @@ BLACKWELL_MODELS: tuple[Peaks, ...] = (
     ),
 )
 
-MODELS: tuple[Peaks, ...] = (*VOLTA_AND_TURING, *AMPERE, *HOPPER, *DATA_CENTER_ADA, *BLACKWELL_MODELS)
+MODELS: tuple[Peaks, ...] = (*VOLTA_AND_TURING, *AMPERE, *A10_AND_A30, *HOPPER, *ADA_MODELS, *BLACKWELL_MODELS)

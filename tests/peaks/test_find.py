@@ -41,6 +41,23 @@ def value(figure: Figure | NotKnown) -> float:
         ("AMD Instinct MI300X", 206141652992, "MI300X"),
         ("AMD Instinct MI300X VF", 205571227648, "MI300X"),
         ("AMD Instinct MI250X", 68702699520, "MI250X"),
+        ("NVIDIA GH200 480GB", 102005473280, "GH200 96 GB"),
+        ("NVIDIA H100 NVL", 100485038080, "H100 NVL"),
+        ("NVIDIA GB200", None, "GB200"),
+        ("NVIDIA A30", 25343295488, "A30"),
+        ("NVIDIA A10", 23609475072, "A10"),
+        ("NVIDIA L4", None, "L4"),
+        ("NVIDIA L40S", None, "L40S"),
+        ("NVIDIA RTX A6000", None, "RTX A6000"),
+        ("NVIDIA RTX 6000 Ada Generation", None, "RTX 6000 Ada"),
+        ("NVIDIA GeForce RTX 4090", None, "GeForce RTX 4090"),
+        ("Tesla T4", 15835660288, "T4"),
+        ("Tesla V100-DGXS-32GB", 34084028416, "V100 SXM2 32 GB"),
+        ("Tesla V100-PCIE-16GB", None, "V100 PCIe 16 GB"),
+        ("AMD Instinct MI210", 68702699520, "MI210"),
+        ("AMD Instinct MI300A", None, "MI300A"),
+        ("AMD Instinct MI325X", None, "MI325X"),
+        ("AMD Instinct MI355X", None, "MI355X"),
         ("  NVIDIA   H200 ", None, "H200"),
     ],
 )
@@ -69,6 +86,9 @@ def test_a_name_of_two_models_is_told_apart_by_its_compute_units() -> None:
         ("AMD Radeon Graphics", 68702699520, 104, "no published peaks are on file for 'AMD Radeon Graphics'"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", None, None, "no published peaks"),
         ("NVIDIA H100", None, None, "no published peaks"),
+        ("NVIDIA GeForce RTX 3090 Ti", None, None, "no published peaks"),
+        ("NVIDIA GeForce RTX 5090 D", None, None, "no published peaks"),
+        ("NVIDIA H200", 71 * GIB, None, "71.0 GiB of memory is not a whole H200"),
         ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", None, None, "is a MIG instance"),
         ("AMD Instinct MI300X", 24 * GIB, None, "24.0 GiB of memory is not a whole MI300X"),
         ("AMD Instinct MI300X", 192 * GIB, 38, "38 multiprocessors is not a whole MI300X"),
@@ -103,7 +123,7 @@ def test_figures_have_sources_and_stand_in_the_right_relation(peaks: Peaks) -> N
     if "tf32" in known and "bf16" in known:
         assert known["bf16"] == pytest.approx(2 * known["tf32"], rel=0.02)
     if "fp8" in known:
-        assert known["fp8"] == pytest.approx(2 * known["bf16"], rel=0.02)
+        assert known["fp8"] == pytest.approx(2 * known["fp16"], rel=0.02)
     if isinstance(peaks.memory_bytes_per_s, Figure):
         # Units: memory is emptied in 10 to 120 ms by every GPU there is.
         assert 0.01 < peaks.memory_bytes / peaks.memory_bytes_per_s.value < 0.12
