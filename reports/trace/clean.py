@@ -17,6 +17,9 @@ from reports.trace.notes import Notes
 
 Mask = NDArray[np.bool_]
 
+MISSED = 0.01
+"""Idle time is withheld when more than this share of the GPU's slices had to be left out: fewer change no conclusion."""
+
 OTHER_EPOCH_NS = 24 * 3600 * 10**9
 """A hole of a day between slices means two clocks, not a pause: no profiler records for that long."""
 
@@ -59,16 +62,20 @@ def is_gpu(columns: Columns) -> Mask:
 
 def _with_times(columns: Columns, notes: Notes) -> Mask:
     start, duration, gpu = columns.start, columns.duration, is_gpu(columns)
+
+    def lost(count: int) -> frozenset[str]:
+        return frozenset({"idle"}) if count > MISSED * gpu.sum() else frozenset()
+
     host = np.isin(columns.kind, (*HOST, Kind.PYTHON))
     timeless = start == MISSING
     notes.add("no_time", "slices without a time are left out", int(timeless.sum()))
     zero = _zero_times(start, duration, timeless)
+    count = int((zero & gpu).sum())
     notes.add(
         "zero_timestamps",
-        "slices whose times were never filled in (0) are left out: their work is missing from busy time and counts, so the GPU's"
-        " idle time is withheld",
-        int((zero & gpu).sum()),
-        withholds={"idle"},
+        "GPU slices whose times were never filled in (0) are left out: their work is missing from busy time and counts",
+        count,
+        withholds=lost(count),
     )
     notes.add(
         "zero_timestamps_host", "host slices whose times were never filled in are left out", int((zero & ~gpu).sum())
@@ -79,13 +86,13 @@ def _with_times(columns: Columns, notes: Notes) -> Mask:
         "slice_without_duration",
         "GPU slices without a duration are left out: busy time is too short by them",
         int((without & gpu).sum()),
-        withholds={"idle"},
+        withholds=lost(int((without & gpu).sum())),
     )
     notes.add(
         "negative_duration",
         "GPU slices with a negative duration are left out: busy time is too short by them",
         int((negative & gpu).sum()),
-        withholds={"idle"},
+        withholds=lost(int((negative & gpu).sum())),
     )
     notes.add(
         "unfinished",
