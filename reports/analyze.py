@@ -12,6 +12,7 @@ from reports.findings.contract import Finding
 from reports.findings.registry import findings
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
+from reports.trace.regime import Bound, flips_at
 from reports.trace.table import Table, TableError, parse
 
 REFUSED = 2
@@ -31,6 +32,7 @@ class Request:
 def run(request: Request) -> int:
     """Analyse every trace; the exit status (2: one could not be read)."""
     documents: list[dict[str, Any]] = []
+    sweep: list[tuple[float, Bound]] = []
     status = 0
     try:
         table = None if request.table is None else read_table(request.table)
@@ -46,11 +48,26 @@ def run(request: Request) -> int:
             continue
         found = findings(analysis, eager if number == 0 else None)
         documents.append(document(analysis, found))
+        if analysis.workload is not None and analysis.regimes:
+            sweep.append((analysis.workload.size, analysis.regimes[0].bound))
         if not request.json:
             _show(analysis, found, request.output)
     if request.json:
         sys.stdout.buffer.write(encode(documents))
+    elif len({size for size, _ in sweep}) > 1:
+        print(over_sizes(sweep))
     return status
+
+
+def over_sizes(sweep: list[tuple[float, Bound]]) -> str:
+    """What a sweep over sizes shows, in a sentence."""
+    named = ", ".join(f"{size:g} {bound}" for size, bound in sorted(sweep))
+    flips = flips_at(sweep)
+    return f"over the sizes: {named}; " + (
+        f"from {flips:g} on the launches no longer decide the time"
+        if flips
+        else "there is no one size at which this changes"
+    )
 
 
 def read_table(path: Path) -> Table:
