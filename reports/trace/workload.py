@@ -13,7 +13,8 @@ WALKTHROUGH = re.compile(
 
 @dataclass(frozen=True)
 class Workload:
-    """`flops` are the floating-point operations of one call's matrix product, `source` says how that is known, `size` the edge of its matrices."""
+    """`flops` are the floating-point operations of one call's matrix product, `size` the edge of its matrices; `source` says how that
+    is known."""
 
     name: str
     size: int
