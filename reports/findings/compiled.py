@@ -130,11 +130,12 @@ def guards(analysis: Analysis) -> Guards:
     trace = analysis.trace
     rows = rows_named(trace, exactly(LOOKUP))
     step = np.array(step_rows(trace), np.intp)
-    if not step.size:
+    owner = under(trace, rows, step)
+    if not (owner >= 0).any():
+        # No steps, or the compiled code ran outside them.
         host = analysis.host.self_cpu_total_us
         spent = total_us(trace, rows)
         return Guards(rows, spent, spent / host if host else 0.0, ())
-    owner = under(trace, rows, step)
     inside = rows[owner >= 0]
     host = total_us(trace, step)
     spent = total_us(trace, inside)
@@ -151,7 +152,7 @@ def cache_lookup(analysis: Analysis) -> Outcome:
         return quiet(
             f"compiled code ran, and no {LOOKUP} is recorded (guards skipped, an older PyTorch, or a graph called directly)"
         )
-    of = "of the steps' host time" if found.per_step else "of the host's time (there are no steps)"
+    of = "of the steps' host time" if found.per_step else "of the host's time (no step holds a lookup)"
     numbers = f"{times(int(found.rows.size))}, {us(found.total_us)}, {found.share:.1%} {of}"
     if found.per_step:
         without = sum(count == 0 for count in found.per_step)

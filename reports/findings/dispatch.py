@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from reports.findings.contract import Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.seen import (
+    FRAMES,
     SHOWN,
     Rows,
     compiled_rows,
@@ -42,7 +43,7 @@ def canonical_chain(analysis: Analysis) -> Outcome:
     trace = analysis.trace
     if analysis.host.operations == 0:
         return not_applicable(NO_OPERATORS)
-    if not any(stats.kind == "annotation" and not _step(stats.name) for stats in analysis.operators):
+    if not any(stats.kind == "annotation" and _users(stats.name) for stats in analysis.operators):
         return quiet("no region is annotated: put record_function around the code to find its operators in the trace")
     needs_launch = analysis.has_gpu
     found = [path for root in analysis.chains for path in _paths(root, ()) if _canonical(path, needs_launch)]
@@ -52,7 +53,8 @@ def canonical_chain(analysis: Analysis) -> Outcome:
             f" {'a launch' if needs_launch else 'a matrix product'}"
             + ("; compiled code's own slices stand in between" if compiled_rows(trace).size else "")
         )
-    found.sort(key=lambda path: -path[-1].total_us)
+    # The chain of a matrix product is the one to learn from; else the one that takes most.
+    found.sort(key=lambda path: (not any(node.name in PRODUCTS for node in path), -path[-1].total_us))
     evidence = []
     for path in found[:SHOWN]:
         words = " → ".join(node.name for node in path)
@@ -69,6 +71,11 @@ def canonical_chain(analysis: Analysis) -> Outcome:
         why=f"{len(found)} different chains of annotation, operator and"
         f" {'launch' if needs_launch else 'matrix product'} were found by nesting in time",
     )
+
+
+def _users(name: str) -> bool:
+    """Whether an annotation is the user's, or a library's for the user: no step, and no frame of compiled code."""
+    return not _step(name) and not FRAMES.fullmatch(name)
 
 
 def _step(name: str) -> bool:
@@ -88,14 +95,14 @@ def _paths(node: ChainNode, above: tuple[ChainNode, ...]) -> Iterator[tuple[Chai
 
 
 def _canonical(path: tuple[ChainNode, ...], needs_launch: bool) -> bool:
-    annotations = [number for number, node in enumerate(path) if node.kind == "annotation" and not _step(node.name)]
+    annotations = [number for number, node in enumerate(path) if node.kind == "annotation" and _users(node.name)]
     if not annotations or annotations[-1] + 1 >= len(path):
         return False
     below = path[annotations[-1] + 1 :]
     operators = below[:-1] if needs_launch else below
     if not operators or not all(node.kind == "operator" and node.name.startswith("aten::") for node in operators):
         return False
-    if any(node.kind != "annotation" for node in path[: annotations[-1]]):
+    if any(node.kind != "annotation" or FRAMES.fullmatch(node.name) for node in path[: annotations[-1]]):
         return False
     if needs_launch:
         return below[-1].kind == "runtime" and call_of(below[-1].name) in ENQUEUES
