@@ -25,7 +25,7 @@ KEYS = rb"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"
 BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"' + KEYS + rb'"\s*:)')
 END = re.compile(rb"\}[\s,]*\]")
 SPACE = b" \t\r\n"
-AFTER_VALUE = re.compile(r"[ \t\r\n,]*")
+WHITE = frozenset(" \t\r\n,")
 LONGEST_HEAD = 256 << 20
 LONGEST_EVENT = 64 << 20
 JOINED = 64
@@ -303,7 +303,9 @@ def _whole_to_the_end(piece: bytes) -> tuple[bytes, bytes, bool] | None:
     at = 0
     try:
         while not words.startswith("]", at):
-            at = AFTER_VALUE.match(words, scan.raw_decode(words, at)[1]).end()  # type: ignore[union-attr] - nothing is a match
+            _, at = scan.raw_decode(words, at)
+            while words[at : at + 1] in WHITE:
+                at += 1
     except (ValueError, RecursionError):
         return None
     values, rest = words[:at].rstrip(" \t\r\n"), words[at + 1 :].encode("utf-8", "surrogateescape")
