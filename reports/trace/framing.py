@@ -205,6 +205,8 @@ class Frames:
         return events, rest
 
     def _truncated(self, what: str) -> None:
+        if "truncated" in self.notes:  # a packed file that was cut short says so itself
+            return
         self.notes.add(
             "truncated",
             f"{what}: the file was cut short (a killed process, a full disk, a copy); what comes after is lost, and what is said"

@@ -22,7 +22,7 @@ MEMBER = (
 )
 NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*"{MEMBER}"\s*:|\}}\s*$))', re.DOTALL)
 Repairs = tuple[tuple[str, Callable[[str], str]], ...]
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 @dataclass(frozen=True)
