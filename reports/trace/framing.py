@@ -25,6 +25,7 @@ KEYS = rb"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"
 BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"' + KEYS + rb'"\s*:)')
 END = re.compile(rb"\}[\s,]*\]")
 SPACE = b" \t\r\n"
+GPU_WORK_TEXT = re.compile(rb'"(?:concurrent_)?kernel"|"(?:gpu_)?mem(?:cpy|set)"', re.IGNORECASE)
 WHITE = frozenset(" \t\r\n,")
 LONGEST_HEAD = 256 << 20
 LONGEST_EVENT = 64 << 20
@@ -264,7 +265,9 @@ class Frames:
             column = start - text.rfind(b"\n", 0, start)
             self._first_unreadable = f"line {line}, column {column}: {reason}"
         self.notes.add(
-            "unreadable_event", f"events that cannot be read are left out, the first at {self._first_unreadable}"
+            "unreadable_event",
+            f"events that cannot be read are left out, the first at {self._first_unreadable}",
+            withholds={"idle"} if GPU_WORK_TEXT.search(piece) else frozenset(),
         )
 
     def _metadata(self, head: bytes, tail: bytes) -> None:
