@@ -18,7 +18,7 @@ from tests.reports.trace.kineto import WHOLE, Recording, analysed, noted, number
         lambda n: n + 2**63,
         lambda n: n + 10**30,
         lambda n: -n,
-        lambda n: float(n),
+        float,
         lambda n: n + 0.5,
         str,
         lambda n: f"0x{n:x}",
@@ -92,7 +92,7 @@ def test_two_devices_are_told_apart_in_busy_time_and_launches(tmp_path: Path) ->
     recording.launch("b", 20.5, 30.5, 90.5, device=1)
     recording.launch("c", 30.5, 90.5, 95.5, device=1)
     found = recording.analyse(tmp_path)
-    assert numbers(found) == [("0", 30.0, 30.0, 85.0, 1, 0), ("1", 65.0, 65.0, 85.0, 2, 0)]
+    assert numbers(found) == [("0", 30.0, 30.0, 40.0, 1, 0), ("1", 65.0, 65.0, 85.0, 2, 0)]
     assert [(gpu.model, gpu.launches) for gpu in found.devices] == [("NVIDIA L4", 1), ("NVIDIA L40S", 2)]
     assert {(stats.device, stats.name, stats.share) for stats in found.kernels} == {
         ("0", "a", 1.0),

@@ -204,3 +204,11 @@ def test_nesting_ten_thousand_levels_deep_is_one_unreadable_event(tmp_path: Path
     found = analysed(tmp_path, text.replace(f'"{PLACE}"', "[" * 10_000 + "]" * 10_000))
     assert numbers(found) == WHOLE
     assert set(noted(found)) <= {"unreadable_event", "odd_types"}
+
+
+def test_an_unreadable_kernel_withholds_what_is_said_of_idle_time(tmp_path: Path) -> None:
+    text = json.dumps(two_steps().document())
+    found = analysed(tmp_path, text.replace('"name": "sm80_gemm_bf16"', '"name" "x"', 1))
+    assert noted(found) == {"unreadable_event": 1} and found.trace.withheld == {"idle"}
+    found = analysed(tmp_path, text.replace('"name": "aten::linear"', '"name" "x"', 1))
+    assert noted(found) == {"unreadable_event": 1} and found.trace.withheld == set()

@@ -15,7 +15,7 @@ import pytest
 from reports.trace import source
 from reports.trace.analyse import analyse
 from reports.trace.notes import TraceError
-from tests.reports.trace.kineto import WHOLE, Recording, analysed, noted, numbers, packed, save, two_steps
+from tests.reports.trace.kineto import WHOLE, analysed, noted, numbers, packed, save, two_steps
 
 
 def text() -> str:
