@@ -6,6 +6,7 @@ is damaged is mended or counted. Trust is put in the text's shape (`}, {"ph"`), 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from reports.trace.event import DECODING, AnyEvent, exact, exact_one, fast
+from reports.trace.event import DECODING, AnyEvent, elements_of, exact, exact_one, fast
 from reports.trace.mend import EFFECTS, Mended, Unreadable, mend
 from reports.trace.notes import Notes, TraceError
 from reports.trace.source import PIECE_BYTES
@@ -24,6 +25,8 @@ KEYS = rb"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"
 BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"' + KEYS + rb'"\s*:)')
 END = re.compile(rb"\}[\s,]*\]")
 SPACE = b" \t\r\n"
+GPU_WORK_TEXT = re.compile(rb'"(?:concurrent_)?kernel"|"(?:gpu_)?mem(?:cpy|set)"', re.IGNORECASE)
+WHITE = frozenset(" \t\r\n,")
 LONGEST_HEAD = 256 << 20
 LONGEST_EVENT = 64 << 20
 JOINED = 64
@@ -38,6 +41,9 @@ HINTS = {
     "cells": "a notebook",
     "events": "a trace of another tool",
 }
+
+
+scan = json.JSONDecoder()
 
 
 class Frames:
@@ -75,10 +81,11 @@ class Frames:
                     )
                 continue
             events, rest = self._decode(buffer[: cut + 1])
-            self._lines += buffer.count(b"\n", 0, cut + 1)
+            following = buffer[cut + 1 :].lstrip(SPACE + b",")
+            self._lines += buffer.count(b"\n", 0, len(buffer) - len(following))
             if events:
                 yield events
-            buffer = buffer[cut + 1 :].lstrip(SPACE + b",")
+            buffer = following
             if rest is not None:
                 buffer, ended = rest + b"," + buffer, True
                 break
@@ -179,7 +186,9 @@ class Frames:
 
     def _last(self, buffer: bytes) -> tuple[list[AnyEvent], bytes]:
         """The events up to the list's end, and the text after it."""
-        text = buffer.strip(SPACE)
+        text = buffer.lstrip(SPACE)
+        self._lines += buffer.count(b"\n", 0, len(buffer) - len(text))
+        text = text.rstrip(SPACE)
         if text.startswith(b"]"):
             return [], text[1:]
         for match in islice(END.finditer(text), JOINED):
@@ -197,6 +206,8 @@ class Frames:
         return events, rest
 
     def _truncated(self, what: str) -> None:
+        if "truncated" in self.notes:  # a packed file that was cut short says so itself
+            return
         self.notes.add(
             "truncated",
             f"{what}: the file was cut short (a killed process, a full disk, a copy); what comes after is lost, and what is said"
@@ -217,9 +228,13 @@ class Frames:
                 events.append(event)
                 at += used
                 continue
-            closing = _closing(piece)
+            if values := _values(piece):
+                self._keep_all(values, bounds[at], text, events)
+                at += 1
+                continue
+            closing = _whole_to_the_end(piece) or _closing(piece)
             if closing is not None:
-                self._keep(closing[0], bounds[at], text, events)
+                self._keep_all(_values(closing[0]) or [closing[0]], bounds[at], text, events)
                 if closing[2]:
                     self.notes.add("trailing_comma", EFFECTS["trailing_comma"])
                 self.events += len(events)
@@ -232,6 +247,10 @@ class Frames:
         self.events += len(events)
         return events, None
 
+    def _keep_all(self, values: list[bytes], start: int, text: bytes, events: list[AnyEvent]) -> None:
+        for value in values:
+            self._keep(value, start, text, events)
+
     def _keep(self, piece: bytes, start: int, text: bytes, events: list[AnyEvent]) -> None:
         found = mend(piece)
         if isinstance(found, Mended):
@@ -241,11 +260,14 @@ class Frames:
             return
         if not self._first_unreadable:
             reason = found.reason if isinstance(found, Unreadable) else "it is no object"
+            start += text[start:].index(piece[:1])
             line = self._lines + text.count(b"\n", 0, start)
             column = start - text.rfind(b"\n", 0, start)
             self._first_unreadable = f"line {line}, column {column}: {reason}"
         self.notes.add(
-            "unreadable_event", f"events that cannot be read are left out, the first at {self._first_unreadable}"
+            "unreadable_event",
+            f"events that cannot be read are left out, the first at {self._first_unreadable}",
+            withholds={"idle"} if GPU_WORK_TEXT.search(piece) else frozenset(),
         )
 
     def _metadata(self, head: bytes, tail: bytes) -> None:
@@ -270,6 +292,29 @@ def _whole(text: bytes, bounds: list[int], at: int) -> tuple[AnyEvent | None, in
         except DECODING:
             continue
     return None, 1
+
+
+def _values(piece: bytes) -> list[bytes]:
+    """The values of a piece that is JSON, and not one event: something that is no event stands in the list. Empty: it is not JSON."""
+    try:
+        return [bytes(value) for value in elements_of.decode(b"[" + piece + b"]")]
+    except DECODING:
+        return []
+
+
+def _whole_to_the_end(piece: bytes) -> tuple[bytes, bytes, bool] | None:
+    """As `_closing`, for whole JSON values before the end of the list, events or not."""
+    words = piece.decode("utf-8", "surrogateescape")
+    at = 0
+    try:
+        while not words.startswith("]", at):
+            _, at = scan.raw_decode(words, at)
+            while words[at : at + 1] in WHITE:
+                at += 1
+    except (ValueError, RecursionError):
+        return None
+    values, rest = words[:at].rstrip(" \t\r\n"), words[at + 1 :].encode("utf-8", "surrogateescape")
+    return values.rstrip(" \t\r\n,").encode("utf-8", "surrogateescape"), rest, values.endswith(",")
 
 
 def _balanced(piece: bytes) -> bool:
