@@ -37,7 +37,9 @@ def line(x1: float, y1: float, x2: float, y2: float, stroke: str, dashes: str = 
     return f'<line {ends} stroke="{escape(stroke)}" stroke-width="0.8"{dashed}/>'
 
 
-def text(x: float, y: float, content: str, *, size: float = 11, fill: str = "", anchor: str = "", bold: bool = False) -> str:
+def text(
+    x: float, y: float, content: str, *, size: float = 11, fill: str = "", anchor: str = "", bold: bool = False
+) -> str:
     """A line of text with its baseline at `y`."""
     attributes = f'x="{number(x)}" y="{number(y)}" font-size="{number(size)}"'
     attributes += f' fill="{escape(fill)}"' if fill else ""

@@ -50,10 +50,7 @@ class View:
 
     def named(self) -> str:
         """The range in words."""
-        first, last = (self.begin - self.origin, self.finish - self.origin)
-        scale, unit = numbers.time_unit(max(last - first, 1))
-        places = max(0, 2 - math.floor(math.log10(max((last - first) / scale, 1e-6))))
-        return f"{first / scale:,.{places}f} to {last / scale:,.{places}f} {unit}"
+        return numbers.time_range(self.begin - self.origin, self.finish - self.origin)
 
 
 def timeline(analysis: Analysis) -> Picture:
@@ -147,14 +144,19 @@ def _wide(series: Series, view: View) -> NDArray[np.bool_]:
 
 
 def _single(trace: Trace, series: Series, wide: NDArray[np.bool_], view: View, y: float) -> Iterator[str]:
-    shapes, labels = [], []
+    shapes, labels, free = [], [], LEFT
     rows = series.rows if series.rows is not None else np.zeros(series.start.size, np.intp)
-    for start, end, row in zip(series.start[wide].tolist(), series.end[wide].tolist(), rows[wide].tolist(), strict=True):
+    for start, end, row in zip(
+        series.start[wide].tolist(), series.end[wide].tolist(), rows[wide].tolist(), strict=True
+    ):
         left, right = view.x(start), view.x(end)
         name = trace.name(row)
-        shapes.append(svg.rect(left, y, max(right - left - 0.4, 0.6), ROW, f"{plain(name, 160)}: {numbers.time(end - start)}"))
-        if right - left > 34 and (label := svg.fitting(name, right - left - 6, TINY)):
+        shapes.append(
+            svg.rect(left, y, max(right - left - 0.4, 0.6), ROW, f"{plain(name, 160)}: {numbers.time(end - start)}")
+        )
+        if left >= free and right - left > 34 and (label := svg.fitting(name, right - left - 6, TINY)):
             labels.append(svg.text(left + 3, y + 10.5, label, size=TINY))
+            free = right
     yield svg.group(shapes, fill=series.colour)
     yield svg.group(labels, fill=_ink_on(series.colour))
 
@@ -234,7 +236,13 @@ def _legend(analysis: Analysis, shown: tuple[Lane, ...], top: float) -> tuple[li
     lines, y = _flow("Other colours:", [(colour, COLOURS[colour]) for colour in used if colour in COLOURS], y)
     parts += lines
     parts.append(
-        svg.text(0, y + 10, "A bar lower than its row stands for many short ones; its height is their share of the time.", size=TINY, fill=MUTED)
+        svg.text(
+            0,
+            y + 10,
+            "A bar lower than its row stands for many short ones; its height is their share of the time.",
+            size=TINY,
+            fill=MUTED,
+        )
     )
     return parts, y + 16
 

@@ -174,7 +174,9 @@ def _gpu(trace: Trace, device: Device, notes: list[str]) -> Lane:
     streams, counts = np.unique(slices.stream[rows], return_counts=True)
     kept = sorted(streams[np.argsort(-counts, kind="stable")][:MOST_STREAMS].tolist())
     if streams.size > MOST_STREAMS:
-        notes.append(f"GPU {plain(device.device, 20)}: {streams.size - MOST_STREAMS} more streams with less work left out.")
+        notes.append(
+            f"GPU {plain(device.device, 20)}: {streams.size - MOST_STREAMS} more streams with less work left out."
+        )
     colours = _Coloured(trace)
     shown = []
     for stream in kept:
