@@ -233,7 +233,9 @@ def _legend(analysis: Analysis, shown: tuple[Lane, ...], top: float) -> tuple[li
         lines, y = _flow(f"Idle time of {of}, {numbers.time(idle * 1000)} in all (white: it works):", entries, y)
         parts += lines
     used = dict.fromkeys(series.colour for lane in shown for row in lane.rows for series in row.series)
-    lines, y = _flow("Other colours:", [(colour, COLOURS[colour]) for colour in used if colour in COLOURS], y)
+    lines, y = _flow(
+        "Other colours:" if idle else "Colours:", [(colour, COLOURS[colour]) for colour in used if colour in COLOURS], y
+    )
     parts += lines
     parts.append(
         svg.text(

@@ -32,9 +32,11 @@ def style() -> Markup:
     return Markup((TEMPLATES / "style.css").read_text() + (TEMPLATES / "trace.css").read_text())
 
 
-def render_html(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequence[str] = ()) -> str:
+def render_html(
+    analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequence[str] = (), title: str = ""
+) -> str:
     """The analysis as one self-contained HTML document; `reconciliation` are sentences on how the profiler's table and the trace differ."""
-    shown = page(analysis, findings, reconciliation)
+    shown = page(analysis, findings, reconciliation, title)
     # The picture is our own SVG; every text in it was escaped where it was made.
     return templates().get_template("trace.html").render(page=shown, picture=Markup(shown.picture.svg), style=style())
 

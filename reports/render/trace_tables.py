@@ -140,7 +140,7 @@ def idle(analysis: Analysis) -> Table:
     totals = [sum(device.idle_us.values()) for device in each]
 
     def time(value: float, total: float) -> Cell:
-        return Cell(us(value) if value else "0", share(value / total) if total else "")
+        return Cell(us(value), share(value / total) if value else "")
 
     rows = tuple(
         (
@@ -201,7 +201,7 @@ def delays(analysis: Analysis) -> Table:
 def host(analysis: Analysis) -> Table:
     """What the host did."""
     found = analysis.host
-    rows = (
+    rows: tuple[tuple[Cell, ...], ...] = (
         _cells(
             "CPU time",
             us(found.self_cpu_total_us),
@@ -217,6 +217,8 @@ def host(analysis: Analysis) -> Table:
         _cells("launches", f"{found.launches:,}", "run-time calls that put a kernel, graph, copy or fill on a GPU"),
         _cells("queries", f"{found.queries:,}", "run-time calls that ask for occupancy or attributes before a launch"),
     )
+    if not analysis.has_gpu:
+        rows = tuple(row for row in rows if row[0].text in ("CPU time", "threads", "operators"))
     columns: tuple[tuple[str, Align], ...] = (("Quantity", "text"), ("Host", "n"), ("Definition", "definition"))
     return Table("Host", columns, rows if analysis.trace.host_rows.size else ())
 

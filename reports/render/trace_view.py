@@ -50,7 +50,8 @@ class Card:
 class Page:
     """A whole page."""
 
-    file: str
+    title: str
+    has_gpu: bool
     device: str
     headline: str
     trust: Trust
@@ -66,11 +67,12 @@ class Page:
     asked: int
 
 
-def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequence[str] = ()) -> Page:
-    """The page of a trace."""
+def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequence[str] = (), title: str = "") -> Page:
+    """The page of a trace; its title is the file's name where none is given."""
     fired = ordered(findings)
     return Page(
-        file=plain(Path(analysis.trace.path).name, 120),
+        title=plain(title or Path(analysis.trace.path).name, 120),
+        has_gpu=analysis.has_gpu,
         device=device_line(analysis),
         headline=headline(analysis),
         trust=trust(analysis),

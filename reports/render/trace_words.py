@@ -95,6 +95,8 @@ def share(fraction: float) -> str:
 
 def us(microseconds: float | None) -> str:
     """A time that is given in us."""
+    if microseconds == 0:
+        return "0"
     return numbers.time(None if microseconds is None else microseconds * 1000)
 
 
@@ -202,22 +204,33 @@ def sentence(text: str) -> str:
 
 
 def minute(analysis: Analysis, findings: Sequence[Finding]) -> list[tuple[str, str]]:
-    """What a reader with one minute must know: (what it is about, a sentence), three to five of them."""
+    """What a reader with one minute must know: (what it is about, a sentence), two to five of them."""
     told = [("What bounds it", bound_sentence(analysis)), ("Where the idle time went", idle_sentence(analysis))]
-    first = next(iter(ordered(findings)), None)
-    advice = ""
-    if first is not None:
-        told.append(("The first finding", f"{sentence(first.outcome.claim)} ({first.rule.id})"))
-        advice = first.outcome.advice
-    advice = advice or next((finding.outcome.advice for finding in ordered(findings) if finding.outcome.advice), "")
-    if not advice and (found := busiest(analysis)):
-        advice = NEXT[found[1].bound]
-    if not analysis.devices and not analysis.has_gpu and not advice:
-        advice = "Begin with the operator at the top of the table of operators: it has the largest self time."
-    told.append(("What to do next", sentence(advice)))
+    # An explanation says what is normal: it is nothing to begin with.
+    worth = [finding for finding in ordered(findings) if finding.rule.severity != "explanation"]
+    if worth:
+        told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({worth[0].rule.id})"))
+    advice = next((finding.outcome.advice for finding in worth if finding.outcome.advice), "")
+    told.append(("What to do next", sentence(advice or _next(analysis))))
     if analysis.trace.status != "ok":
         told.insert(0, ("Can it be believed", trust(analysis).sentence))
     return [(title, text) for title, text in told if text]
+
+
+def _next(analysis: Analysis) -> str:
+    """What to do where no finding advises anything."""
+    if found := busiest(analysis):
+        taken = analysis.trace.withheld & {"idle", "window"}
+        return (
+            "Record again; until then read only the tables of kernels and operators." if taken else NEXT[found[1].bound]
+        )
+    story = cpu_story(analysis)
+    if analysis.has_gpu or story.top is None or story.covered is None:
+        return ""
+    if story.covered < 0.5:
+        return "Most of the time no operator runs: make fewer and larger calls, or let torch.compile join them; faster operators give little."
+    rest = 1 / max(1 - story.covered * story.top[1], 0.001)
+    return f"Begin with {plain(story.top[0], 80)}: without it the whole would be {times(rest)} as fast, and nothing else gives as much."
 
 
 @dataclass(frozen=True)
