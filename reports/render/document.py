@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from reports.ablation import ablated
-from reports.render import ablation, charts, container, facts, numbers, processes, tables, view, waterfall
+from reports.render import (
+    ablation,
+    charts,
+    container,
+    facts,
+    numbers,
+    paper,
+    processes,
+    tables,
+    trace_document,
+    view,
+    waterfall,
+)
 from reports.render.telemetry_chart import telemetry_chart
+from reports.render.trace_summary import CaseTrace, by_case, case_traces, page_names, write_pages
 from reports.results import results
 from reports.state import Regime, regimes
 from suite.bundle import coverage, manifest, reader
@@ -22,18 +33,12 @@ from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
 
 HTML, PDF = "report.html", "report.pdf"
-TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = paper.TEMPLATES
 
 
 def environment() -> jinja2.Environment:
-    """Jinja with escaping on and undefined names refused: a misspelt field must not become an empty cell."""
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    """Jinja, and what every template of a bundle may name."""
+    env = paper.templates()
     env.globals.update(
         ablation=ablation,
         container=container,
@@ -48,12 +53,13 @@ def environment() -> jinja2.Environment:
     return env
 
 
-def context(bundle: Loaded) -> dict[str, Any]:
+def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
     """Everything that the templates name."""
     found, changed = results(bundle), regimes(bundle)
     return {
         **_common(bundle, changed),
         "results": found,
+        "traces": by_case(traces),
         "sentence": view.verdict_sentence(found),
         "rows": tables.result_rows(found),
         "overview": Markup(charts.ratios(found)) if found.comparisons else "",
@@ -74,7 +80,7 @@ def context(bundle: Loaded) -> dict[str, Any]:
 
 def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
     """What every kind of report names."""
-    checked, integrity = view.integrity(manifest.check(bundle.path, ignore=(HTML, PDF)))
+    checked, integrity = view.integrity(manifest.check(bundle.path, ignore=(HTML, PDF, *page_names(bundle.run))))
     return {
         "bundle": bundle,
         "run": bundle.run,
@@ -83,7 +89,7 @@ def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
         "integrity": integrity,
         "regimes": changed,
         "state_chart": Markup(charts.states(bundle, changed)) if bundle.states else "",
-        "style": Markup((TEMPLATES / "style.css").read_text()),
+        "style": trace_document.style(),
     }
 
 
@@ -102,52 +108,34 @@ def ablation_context(bundle: Loaded) -> dict[str, Any]:
     }
 
 
-def render_html(bundle: Loaded) -> str:
-    """The report as one self-contained HTML document."""
+def render_html(bundle: Loaded, traces: Sequence[CaseTrace] | None = None) -> str:
+    """The report as one self-contained HTML document; the bundle's traces are read unless they are given."""
     if bundle.run.ablation:
         return environment().get_template("ablation.html").render(ablation_context(bundle))
-    return environment().get_template("report.html").render(context(bundle))
+    traces = case_traces(bundle) if traces is None else traces
+    return environment().get_template("report.html").render(context(bundle, traces))
 
 
 def render_pdf(html: str, bundle: Loaded) -> bytes:
-    """The same document as PDF. Nothing is fetched: everything stands in the document itself."""
-    import weasyprint
-
-    with reproducible_dates(bundle):
-        document = weasyprint.HTML(string=html, url_fetcher=_refuse, base_url=None)
-        content: bytes = document.write_pdf(pdf_identifier=bundle.run.run_id.encode(), uncompressed_pdf=False)
-    return content
-
-
-def _refuse(url: str, *_arguments: Any, **_options: Any) -> NoReturn:
-    raise ValueError(f"a report fetches nothing, not even {url}")
-
-
-@contextmanager
-def reproducible_dates(bundle: Loaded) -> Iterator[None]:
-    """Date embedded fonts by the run, not by the clock (https://reproducible-builds.org/specs/source-date-epoch/)."""
-    before = os.environ.get("SOURCE_DATE_EPOCH")
+    """The same document as PDF, dated by the run."""
     started = datetime.fromisoformat(bundle.run.stretches[0].started_at)
-    os.environ["SOURCE_DATE_EPOCH"] = str(int(started.timestamp()))
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["SOURCE_DATE_EPOCH"]
-        else:
-            os.environ["SOURCE_DATE_EPOCH"] = before
+    return paper.pdf(html, bundle.run.run_id, int(started.timestamp()))
 
 
 def render(path: Path) -> list[Path]:
     """Render a bundle's report.html and report.pdf, renew their checksums, and return their paths.
 
+    Beside every trace that can be read its own page is written, trace.html.
+
     Raises:
         BundleError: not a bundle, damaged, of a newer major schema, or not writable.
     """
     bundle = reader.load(path)
-    html = render_html(bundle)
+    traces = [] if bundle.run.ablation else case_traces(bundle)
+    html = render_html(bundle, traces)
+    pages = write_pages(path, traces)
     write_bytes(path / HTML, html.encode())
     write_bytes(path / PDF, render_pdf(html, bundle))
     if manifest.read(path):
-        manifest.renew(path, [HTML, PDF])
+        manifest.renew(path, [HTML, PDF, *pages])
     return [path / HTML, path / PDF]

@@ -81,6 +81,14 @@ def time(nanoseconds: float | None, digits: int = 3) -> str:
     return f"{significant(nanoseconds / scale, digits)}\u00a0{unit}"
 
 
+def time_range(first_ns: float, last_ns: float) -> str:
+    """A range in one unit, fine enough that its ends differ in three digits: "2,615.22 to 2,615.79 µs"."""
+    scale, unit = time_unit(max(last_ns - first_ns, 1))
+    length = (last_ns - first_ns) / scale
+    places = min(3, max(0, 2 - math.floor(math.log10(length)))) if length > 0 else 0
+    return f"{first_ns / scale:,.{places}f} to {last_ns / scale:,.{places}f}\u00a0{unit}"
+
+
 def time_unit(nanoseconds: float) -> tuple[float, str]:
     """The largest unit of which there is at least one: its length in ns and its name."""
     # 0.9995: what rounds to a whole unit is given in it, so that 999.9 ns is 1.00 µs.

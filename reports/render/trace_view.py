@@ -1,0 +1,133 @@
+"""What a trace's page shows, ready to be printed: trust, the minute, cards of findings, tables. No HTML here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reports.findings.contract import Evidence, Finding, Severity, Verdict
+from reports.render import numbers
+from reports.render.plain_text import plain
+from reports.render.timeline import Picture, timeline
+from reports.render.trace_tables import Branch, Table, branches, tables
+from reports.render.trace_words import Trust, device_line, headline, minute, ordered, sentence, trust, us
+from reports.trace.analyse import Analysis
+
+LINE = 600
+"""Characters of a rule's sentence that are shown: it may quote a name of thousands."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One piece of evidence; `range` is its time from the trace's first event, `perfetto` the same in the numbers that Perfetto takes."""
+
+    text: str
+    range: str = ""
+    perfetto: str = ""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A finding that fired."""
+
+    id: str
+    title: str
+    family: str
+    severity: Severity
+    claim: str
+    evidence: tuple[Seen, ...]
+    why: str
+    formula: str
+    threshold: str
+    refuted_by: str
+    advice: str
+    explanation: str
+    at_stake: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page."""
+
+    title: str
+    has_gpu: bool
+    device: str
+    headline: str
+    trust: Trust
+    minute: list[tuple[str, str]]
+    picture: Picture
+    cards: list[Card]
+    withheld: list[tuple[str, str, str]]
+    others: list[tuple[str, str, str, str]]
+    tables: list[Table]
+    branches: list[Branch]
+    reconciliation: tuple[str, ...]
+    starts_at: str
+    asked: int
+
+
+def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequence[str] = (), title: str = "") -> Page:
+    """The page of a trace; its title is the file's name where none is given."""
+    fired = ordered(findings)
+    return Page(
+        title=plain(title or Path(analysis.trace.path).name, 120),
+        has_gpu=analysis.has_gpu,
+        device=device_line(analysis),
+        headline=headline(analysis),
+        trust=trust(analysis),
+        minute=minute(analysis, findings),
+        picture=timeline(analysis),
+        cards=[card(analysis, finding) for finding in fired],
+        withheld=[
+            (finding.rule.id, plain(finding.rule.title), sentence(_cut(finding.outcome.why)))
+            for finding in findings
+            if finding.outcome.verdict is Verdict.WITHHELD
+        ],
+        others=[
+            (finding.rule.id, plain(finding.rule.title), finding.outcome.verdict.value, _cut(finding.outcome.why))
+            for finding in findings
+            if finding.outcome.verdict in (Verdict.QUIET, Verdict.NOT_APPLICABLE)
+        ],
+        tables=tables(analysis),
+        branches=branches(analysis.chains),
+        reconciliation=tuple(sentence(_cut(text)) for text in reconciliation),
+        starts_at=str(analysis.trace.origin),
+        asked=len(findings),
+    )
+
+
+def card(analysis: Analysis, finding: Finding) -> Card:
+    """A finding as a card."""
+    rule, outcome = finding.rule, finding.outcome
+    return Card(
+        id=rule.id,
+        title=plain(rule.title),
+        family=rule.family,
+        severity=rule.severity,
+        claim=sentence(_cut(outcome.claim)),
+        evidence=tuple(seen(analysis, evidence) for evidence in outcome.evidence),
+        why=sentence(_cut(outcome.why)),
+        formula=plain(rule.formula),
+        threshold=plain(rule.threshold),
+        refuted_by=plain(rule.refuted_by),
+        advice=sentence(outcome.advice),
+        explanation=plain(rule.explanation),
+        at_stake=us(outcome.at_stake_us) if outcome.at_stake_us > 0 else "",
+    )
+
+
+def seen(analysis: Analysis, evidence: Evidence) -> Seen:
+    """A piece of evidence with its moment."""
+    text = _cut(evidence.text)
+    if evidence.start_us is None:
+        return Seen(text)
+    first = evidence.start_us
+    last = evidence.end_us if evidence.end_us is not None else first
+    origin = analysis.trace.origin
+    raw = f"{origin + round(first * 1000)} to {origin + round(last * 1000)}"
+    return Seen(text, numbers.time_range(first * 1000, last * 1000), raw)
+
+
+def _cut(text: str) -> str:
+    return plain(text, LINE)

@@ -1,0 +1,288 @@
+"""What a trace's pages say in their own words: sentences from an analysis. No HTML here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.findings.contract import Finding, Verdict
+from reports.render import numbers
+from reports.render.plain_text import plain
+from reports.render.timeline_lanes import window
+from reports.trace import intervals
+from reports.trace.analyse import Analysis
+from reports.trace.categories import Kind
+from reports.trace.gaps import Cause
+from reports.trace.regime import Regime
+from reports.trace.usage import Device
+
+SEVERITIES = ("problem", "hint", "explanation")
+
+WITHHOLDS = {
+    "window": "anything about the whole recording",
+    "idle": "idle time of the GPU",
+    "delay": "launch delays",
+    "peak": "comparisons with the device's peak",
+    "sub-microsecond": "gaps below 1 µs",
+}
+
+BOUNDS = {
+    "overhead-bound": "what the host does between launches decides the time, not the kernels",
+    "compute-bound": "arithmetic on the GPU decides the time",
+    "memory-bound": "moving data on the GPU decides the time",
+    "mixed": "no single thing decides the time",
+    "unknown": "the GPU decides the time; its kernels' names do not tell whether arithmetic or moving data does",
+}
+
+WHERE = {
+    Cause.HOST: "nothing had been launched yet: the GPU waited for the host",
+    Cause.COLD: "the first step was cold: it loads, chooses and allocates what later steps find ready",
+    Cause.LATENCY: "the next kernel was launched and on its way",
+    Cause.WAIT: "launched work waited for an event or another stream",
+    Cause.PROFILER: "the profiler itself was at work; without it this time would not be lost",
+    Cause.UNKNOWN: "work had been launched and did not begin, and nothing recorded says why",
+}
+
+NEXT = {
+    "overhead-bound": (
+        "Give the GPU more work at a time (larger batches), or launch less often: torch.compile fuses operators, and its mode"
+        ' "reduce-overhead" replays all launches at once.'
+    ),
+    "compute-bound": "Look at the kernels at the top of the table: a narrower dtype or better shapes shorten them, fewer launches do not.",
+    "memory-bound": "Fuse what only moves data (torch.compile does), or move less of it (a narrower dtype).",
+    "mixed": "Look at the longest kernel and at the largest cause of idle time; neither alone gives much.",
+    "unknown": "Look at the kernels at the top of the table.",
+}
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Whether a trace can be believed: a word, a sentence, and a line for each kind of damage.
+
+    A line holds: what, how many, its effect, what is not claimed because of it.
+    """
+
+    status: str
+    sentence: str
+    notes: tuple[tuple[str, str, str, str], ...]
+
+
+def trust(analysis: Analysis) -> Trust:
+    """The health of a recording."""
+    trace = analysis.trace
+    notes = tuple(
+        (
+            note.kind.replace("_", " "),
+            f"{note.count:,}",
+            plain(note.effect),
+            ", ".join(WITHHOLDS.get(what, what) for what in sorted(note.withholds)) or "nothing",
+        )
+        for note in trace.notes
+    )
+    slices = f"{trace.slices.start.size:,} slices"
+    if trace.status == "ok":
+        return Trust("ok", f"The whole file was read ({slices}), and nothing in it is damaged.", notes)
+    withheld = ", ".join(WITHHOLDS.get(what, what) for what in sorted(trace.withheld))
+    told = f"Nothing is claimed about {withheld}." if withheld else "No finding is withheld because of it."
+    kinds = "one thing" if len(notes) == 1 else f"{len(notes)} things"
+    return Trust(trace.status, f"{slices} were read, with {kinds} to keep in mind. {told}", notes)
+
+
+def share(fraction: float) -> str:
+    """A share with up to three digits: "99.1 %"."""
+    return numbers.percent(fraction, 3)
+
+
+def us(microseconds: float | None) -> str:
+    """A time that is given in us."""
+    if microseconds == 0:
+        return "0"
+    return numbers.time(None if microseconds is None else microseconds * 1000)
+
+
+def times(factor: float) -> str:
+    """A factor: "114×", and near 1 with enough digits to be told from it."""
+    digits = 4 if factor < 1.1 else 3
+    return f"{numbers.significant(factor, digits)}{numbers.TIMES}"
+
+
+def busiest(analysis: Analysis) -> tuple[Device, Regime] | None:
+    """The GPU with the most work; None where none is recorded."""
+    pairs = list(zip(analysis.devices, analysis.regimes, strict=True))
+    return max(pairs, key=lambda pair: pair[0].busy_us) if pairs else None
+
+
+def device_line(analysis: Analysis) -> str:
+    """On what it was recorded, in one line."""
+    if not analysis.devices:
+        return "GPU work was launched, none was recorded" if analysis.has_gpu else "no GPU in this recording: CPU only"
+    models: dict[str, int] = {}
+    for device in analysis.devices:
+        name = plain(device.model, 60) or "GPU whose model the file does not name"
+        models[name] = models.get(name, 0) + 1
+    return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in models.items())
+
+
+def headline(analysis: Analysis) -> str:
+    """The trace in a sentence."""
+    found = busiest(analysis)
+    if found is None:
+        if analysis.has_gpu:
+            return "The GPU's activity is missing from this recording"
+        return "Nothing was recorded" if analysis.trace.slices.start.size == 0 else cpu_headline(analysis)
+    device, regime = found
+    if analysis.trace.withheld & {"idle", "window"}:
+        return "What bounds this workload cannot be told from a damaged recording"
+    if regime.bound == "overhead-bound":
+        return (
+            f"{regime.bound.capitalize()}: the GPU is idle for {share(device.idle_of_window)} of {us(device.window_us)}"
+        )
+    return f"{regime.bound.capitalize()}: the GPU works for {share(regime.busy_share)} of {us(device.window_us)}"
+
+
+def bound_sentence(analysis: Analysis) -> str:
+    """What bounds the workload, with both counterfactuals; or why that is not said."""
+    found = busiest(analysis)
+    if found is None:
+        return missing(analysis) if analysis.has_gpu else cpu_sentence(analysis)
+    if taken := analysis.trace.withheld & {"idle", "window"}:
+        reasons = "; ".join(plain(note.effect) for note in analysis.trace.notes if note.withholds & taken)
+        return f"What bounds this workload is not said, because the recording is damaged: {reasons}."
+    device, regime = found
+    which = (
+        f"GPU {plain(device.device, 20)}, the busiest of {len(analysis.devices)},"
+        if len(analysis.devices) > 1
+        else "The GPU"
+    )
+    free = f"at most {times(regime.free_launches)}" if device.busy_us else "no limit that can be computed"
+    return (
+        f"{which} works for {us(device.busy_us)} of {us(device.window_us)} ({share(regime.busy_share)}): {regime.bound}, "
+        f"{BOUNDS[regime.bound]}. Free launches would make it faster by {free}; "
+        f"twice as fast kernels by {times(regime.twice_as_fast_kernels)}."
+    )
+
+
+def missing(analysis: Analysis) -> str:
+    """What it means that launches were recorded and no work."""
+    calls = numbers.counted(analysis.host.launches, "call")
+    return (
+        f"{calls} put work on a GPU, and none of that work was recorded: the GPU was not idle, its activity is missing. "
+        "Record again with activities=[CPU, CUDA], and with no other tool (nsys, ncu, another profiler) attached."
+    )
+
+
+def idle_sentence(analysis: Analysis) -> str:
+    """Where the idle time went: the two largest causes."""
+    found = busiest(analysis)
+    if found is None or analysis.trace.withheld & {"idle", "window"}:
+        return ""
+    device = found[0]
+    total = sum(device.idle_us.values())
+    largest = sorted(Cause, key=lambda cause: -device.idle_us[cause.value])[:2]
+    parts = [
+        f"{share(device.idle_us[cause.value] / total)} ({us(device.idle_us[cause.value])}) because {WHERE[cause]}"
+        for cause in largest
+        if total and device.idle_us[cause.value] >= 0.02 * total
+    ]
+    return f"It is idle for {us(total)}: {'; '.join(parts)}." if parts else ""
+
+
+def ordered(findings: Sequence[Finding]) -> list[Finding]:
+    """What fired: problems by the time at stake, then hints, then explanations; within those, rules keep their order."""
+    fired = [finding for finding in findings if finding.outcome.verdict is Verdict.FIRED]
+    return sorted(fired, key=lambda f: (SEVERITIES.index(f.rule.severity), -f.outcome.at_stake_us))
+
+
+def sentence(text: str) -> str:
+    """A claim or an advice as a sentence: it begins with a capital and ends with a full stop."""
+    text = plain(text).strip()
+    if not text:
+        return ""
+    # The name of an operator or a kernel stays as it is.
+    start = text[0].upper() if text.split()[0].rstrip(",.:;").isalpha() else text[0]
+    return f"{start}{text[1:]}{'' if text.endswith(('.', '!', '?', ':')) else '.'}"
+
+
+def minute(analysis: Analysis, findings: Sequence[Finding]) -> list[tuple[str, str]]:
+    """What a reader with one minute must know: (what it is about, a sentence), two to five of them."""
+    told = [("What bounds it", bound_sentence(analysis)), ("Where the idle time went", idle_sentence(analysis))]
+    # An explanation says what is normal: it is nothing to begin with.
+    worth = [finding for finding in ordered(findings) if finding.rule.severity != "explanation"]
+    if worth:
+        told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({worth[0].rule.id})"))
+    advice = next((finding.outcome.advice for finding in worth if finding.outcome.advice), "")
+    told.append(("What to do next", sentence(advice or _next(analysis))))
+    if analysis.trace.status != "ok":
+        told.insert(0, ("Can it be believed", trust(analysis).sentence))
+    return [(title, text) for title, text in told if text]
+
+
+def _next(analysis: Analysis) -> str:
+    """What to do where no finding advises anything."""
+    if found := busiest(analysis):
+        taken = analysis.trace.withheld & {"idle", "window"}
+        return (
+            "Record again; until then read only the tables of kernels and operators." if taken else NEXT[found[1].bound]
+        )
+    story = cpu_story(analysis)
+    if analysis.has_gpu or story.top is None or story.covered is None:
+        return ""
+    if story.covered < 0.5:
+        return "Most of the time no operator runs: make fewer and larger calls, or let torch.compile join them; faster operators give little."
+    rest = 1 / max(1 - story.covered * story.top[1], 0.001)
+    return f"Begin with {plain(story.top[0], 80)}: without it the whole would be {times(rest)} as fast, and nothing else gives as much."
+
+
+@dataclass(frozen=True)
+class CpuStory:
+    """A recording without a GPU. `covered` is the share of the window in which the main thread is in an operator (None without one);
+    `top` the operator with the largest self time and its share of all operators' self time; `fused` the share of Inductor's own kernels.
+    """
+
+    window_us: float
+    threads: int
+    covered: float | None
+    top: tuple[str, float, int] | None
+    fused: float
+
+
+def cpu_story(analysis: Analysis) -> CpuStory:
+    """What a CPU-only recording tells by itself."""
+    trace = analysis.trace
+    begin, finish = window(trace)
+    rows = trace.rows(Kind.OP)
+    lanes = trace.slices.lane[rows].tolist()
+    covered = None
+    if rows.size and finish > begin:
+        on = rows[trace.slices.lane[rows] == max(set(lanes), key=lanes.count)]
+        covered = intervals.length(trace.slices.start[on], trace.end[on]) / (finish - begin)
+    found = [stats for stats in analysis.operators if stats.kind == "operator"]
+    total = sum(stats.self_us for stats in found)
+    fused = sum(stats.self_us for stats in found if stats.name.startswith(("cpp_fused_", "graph_0_cpp_fused_")))
+    top = (found[0].name, found[0].self_us / total, found[0].count) if total else None
+    return CpuStory((finish - begin) / 1000, analysis.host.threads, covered, top, fused / total if total else 0.0)
+
+
+def cpu_headline(analysis: Analysis) -> str:
+    """A CPU-only recording in a sentence."""
+    story = cpu_story(analysis)
+    if story.top is None:
+        return "A recording of the CPU without operators"
+    return f"On the CPU: {plain(story.top[0], 60)} takes {share(story.top[1])} of the operators' time"
+
+
+def cpu_sentence(analysis: Analysis) -> str:
+    """What decides the time on a CPU."""
+    story = cpu_story(analysis)
+    if analysis.trace.slices.start.size == 0:
+        return "The file holds no slice: no active step of the profiler's schedule was reached. Call prof.step() once an iteration."
+    threads = numbers.counted(story.threads, "thread")
+    if story.top is None or story.covered is None:
+        return f"Nothing ran on a GPU; {us(story.window_us)} on {threads}, and no operator among it."
+    name, part, count = story.top
+    fused = f" Kernels that Inductor fused take {share(story.fused)}." if story.fused else ""
+    return (
+        f"Nothing ran on a GPU. In {us(story.window_us)} on {threads}, operators cover {share(story.covered)} of the main thread; "
+        f"the rest is Python and what lies between them. {plain(name, 80)} has the largest self time: {share(part)} of all operators', "
+        f"in {numbers.counted(count, 'call')}.{fused}"
+    )
