@@ -36,9 +36,15 @@ def test_even_operators_have_no_hotspot() -> None:
     assert ask(CPU_RULES, "cpu-hotspot", trace.analysis()).verdict is Verdict.QUIET
 
 
+def test_an_operator_whose_total_holds_the_others_is_no_hotspot() -> None:
+    trace = Recording().op("aten::matmul", 0, 100).op("aten::mm", 1, 35).op("aten::add", 40, 25)
+    assert ask(CPU_RULES, "cpu-hotspot", trace.analysis()).verdict is Verdict.QUIET
+
+
 def test_a_compiled_frame_is_no_hot_operator() -> None:
     trace = Recording().op("Torch-Compiled Region: 0/0", 0, 100).op("aten::mm", 1, 10)
-    assert "Torch-Compiled" not in ask(CPU_RULES, "cpu-hotspot", trace.analysis()).why
+    outcome = ask(CPU_RULES, "cpu-hotspot", trace.analysis())
+    assert (outcome.verdict, "Torch-Compiled" in outcome.why) == (Verdict.QUIET, False)
 
 
 def test_time_outside_operators_is_found_and_the_longest_gap_shown() -> None:

@@ -66,6 +66,18 @@ def test_a_fused_kernel_on_the_gpu_is_kernel_level() -> None:
     assert [change.name for change in pair.fused] == ["triton_poi_fused_add_0"]
 
 
+def test_a_copy_that_was_there_before_is_not_added() -> None:
+    assert compare(compiled().analysis(), compiled().analysis()).copies_added == ()
+
+
+def test_an_addmm_beside_as_many_sums_as_before_is_not_theirs() -> None:
+    beside = compiled()
+    for number in range(3):
+        beside.op("aten::add", 200.0 * number + 130, 1)
+    pair = compare(eager().analysis(), beside.analysis())
+    assert (pair.addmm_for_mm_and_add, pair.fusion) == (False, "none")
+
+
 def test_another_gemm_is_not_called_the_same() -> None:
     other = compiled()
     for event in other.events:

@@ -199,6 +199,18 @@ def test_a_cuda_table_agrees_row_for_row_and_its_total_by_the_overhead(name: str
     assert sorted(twice) == ["GPU annotation", "annotation"]
 
 
+def test_a_cell_wider_than_its_column_moves_no_other() -> None:
+    text = (DATA / "matmul_add-cuda-table-ms.txt").read_text().replace("     1.946ms", "12345678.901ms", 1)
+    (row, *_) = parse(text).rows
+    assert (row.calls, row.device_us) == (3, 1946)
+    assert row.self_device_us == pytest.approx(12345678901)
+
+
+def test_a_name_with_two_blanks_is_one_name() -> None:
+    text = (DATA / "matmul_add-cuda-table.txt").read_text().replace("matmul_add", "matmu  add")
+    assert (parse(text).rows[0].name, parse(text).rows[0].calls) == ("matmu  add", 3)
+
+
 def test_text_that_is_no_table_is_refused_in_a_sentence() -> None:
     with pytest.raises(TableError, match="no profiler table"):
         parse("hello")
