@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from reports.findings.cpu import CPU_RULES, step_gaps
-from reports.findings.cpu_code import fused
+from reports.findings.contract import judge
+from reports.findings.cpu import CPU_RULES as CPU_TIME_RULES
+from reports.findings.cpu import step_gaps
+from reports.findings.cpu_code import CPU_CODE_RULES, fused
+from reports.findings.registry import RULES
 from tests.reports.findings.recordings import GEMM, Recording, Verdict, ask, compiled, real
+
+CPU_RULES = CPU_CODE_RULES + CPU_TIME_RULES
 
 
 @pytest.mark.parametrize("rule", CPU_RULES, ids=lambda rule: rule.id)
@@ -75,23 +80,15 @@ def test_gaps_take_operators_of_the_steps_own_thread_only() -> None:
     assert step_gaps(trace.analysis()).gap_us == (70,)
 
 
-@pytest.mark.parametrize(("calls", "each", "fires"), [(150, 2.0, True), (50, 2.0, False), (150, 60.0, False)])
-def test_many_short_calls(calls: int, each: float, fires: bool) -> None:
-    trace = Recording().step(0, 0, calls * each + 100)
-    for number in range(calls):
-        trace.op("aten::index", each * number, each)
-    outcome = ask(CPU_RULES, "cpu-many-calls", trace.analysis())
-    assert outcome.verdict is (Verdict.FIRED if fires else Verdict.QUIET)
-    assert outcome.at_stake_us == (calls * each if fires else 0)
-
-
-@pytest.mark.parametrize(("lengths", "verdict"), [
-    ((200, 50, 50), Verdict.FIRED),
-    ((60, 50, 50), Verdict.QUIET),
-    ((200,), Verdict.NOT_APPLICABLE),
-])  # fmt: skip
-def test_a_cold_first_step(lengths: tuple[float, ...], verdict: Verdict) -> None:
-    assert ask(CPU_RULES, "cpu-cold-first-step", steps(*lengths).analysis()).verdict is verdict
+@pytest.mark.parametrize(("identity", "recording"), [("R4", "many"), ("R6", "cold")])
+def test_many_calls_and_a_cold_start_are_said_once_by_the_rules_for_every_recording(
+    identity: str, recording: str
+) -> None:
+    trace = steps(200, 50, 50)
+    for number in range(300 if recording == "many" else 0):
+        trace.op("aten::index", 400 + 2 * number, 2)
+    fires = {found.rule.id for found in judge(RULES, trace.analysis()) if found.outcome.verdict is Verdict.FIRED}
+    assert identity in fires
 
 
 def test_threads_with_operators_are_told_apart() -> None:
