@@ -137,7 +137,7 @@ class Frames:
                 " it was cut short or is no trace; record it again."
             ) from None
         hint = next((f": it looks like {text}" for key, text in HINTS.items() if key in found), "")
-        keys = ", ".join(sorted(map(str, found))[:6]) or "none"
+        keys = ", ".join(key[:40] if key.isprintable() else ascii(key[:40]) for key in sorted(found)[:6]) or "none"
         raise TraceError(
             f"{self.path}: has no list traceEvents{hint} (members: {keys}); give the trace that export_chrome_trace wrote."
         )
