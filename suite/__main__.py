@@ -160,7 +160,9 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
     except (UserError, BundleError) as error:
         refuse(error)
     except session.Interrupted as interrupted:
-        target = "ablate" if request.ablation else "bench-cpu"
+        from suite.device.registry import traits
+
+        target = "ablate" if request.ablation else traits(request.device).target
         print(
             f"speedproof: interrupted; every finished block is kept. Continue with: make {target} RUN={interrupted.run_id}",
             file=sys.stderr,
@@ -168,6 +170,10 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
         raise SystemExit(INTERRUPTED) from None
     if isinstance(done, int):
         raise SystemExit(done)
+    if request.walkthrough:
+        from suite.profiling.walkthrough import write
+
+        write(done)
     # Imports point one way, from reports to suite, so the report is asked for as its own program. In a container the outer command
     # prints the paths, which are others on its side.
     inside = "SPEEDPROOF_ENGINE" in os.environ
@@ -186,12 +192,65 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
 
 
 @app.command("bench-gpu")
-def bench_gpu() -> None:
-    """Say what is missing to measure on a GPU; exit status 2, since nothing is measured."""
+def bench_gpu(
+    preset: Preset = "quick",
+    output: Output = Path("results"),
+    cases: Cases = "",
+    arms: Arms = "",
+    device: Annotated[int, typer.Option(help="Number of the GPU, or of the MIG instance, as torch counts them.")] = 0,
+    processes: Annotated[int | None, typer.Option(help="Processes a case, instead of the preset's number.")] = None,
+    profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Whether to profile after measuring.")] = True,
+    walkthrough: Annotated[
+        bool,
+        typer.Option("--walkthrough", help="Also the walkthrough's own files: traces/01_matmul_add/ in the bundle."),
+    ] = False,
+    resume: Resume = "",
+    settings: Annotated[str, typer.Option(help="Launch profile: tuned, tutorial or untuned.")] = "tuned",
+    cores: Cores = "",
+    nodes: Nodes = "",
+    smt: Smt = False,
+    threads: Annotated[int | None, typer.Option(help="OpenMP threads; default: one a core, within the quota.")] = None,
+    strict: Strict = False,
+    model_dir: ModelDir = "",
+    model_revision: ModelRevision = "",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Measure on one GPU, and render the report. Without one: a sentence, exit status 2."""
+    from suite.bundle.schema import Device, LaunchRequest
     from suite.fingerprint.gpu import devices
-    from suite.fingerprint.gpu.missing import why_not
+    from suite.fingerprint.gpu.missing import refusal
+    from suite.plan import Request
 
-    refuse(UserError(why_not(devices.read())))
+    if reason := refusal(devices.read(), torch_version()):
+        refuse(UserError(reason))
+    if device < 0:
+        refuse(UserError(f"a GPU's number is 0 or more, not {device}."))
+    launch = LaunchRequest(settings=settings, cores=cores, nodes=nodes, smt=smt, threads=threads, strict=strict)  # type: ignore[arg-type]
+    request = Request(
+        preset,
+        cases,
+        arms,
+        processes,
+        profile,
+        model_dir or None,
+        model_revision or None,
+        launch,
+        device=Device(kind="cuda", index=device),
+        walkthrough=walkthrough,
+    )
+    # In its container the run knows where it is; from the host none is started for it yet.
+    lead(request, output, "native", resume, quiet=quiet, json=json)
+
+
+def torch_version() -> str:
+    """The installed torch's version without importing it ("2.13.0+cpu"); empty when there is none."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 @app.command("list")

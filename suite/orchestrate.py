@@ -30,7 +30,7 @@ from suite.fingerprint.container import cgroup
 from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots
-from suite.plan import arms_of
+from suite.plan import arms_of, further_profiles
 from suite.protocol import Assignment, Role
 from suite.supervise import Ended, Limits, Supervisor
 
@@ -118,9 +118,20 @@ class Orchestrator:
     def _remaining(self, role: Role) -> list[Unit]:
         """The processes of the plan that have not ended well; those beyond the plan are `_one_more`'s."""
         done = ended_well(reader.load(self.bundle.path))
-        count = self.run.procedure.processes if role == "measure" else int(self.run.profile)
-        units = [Unit(case, role, process, self._prior(case)) for process in range(count) for case in self.run.cases]
+        counts = {case.name: self._processes(role, case) for case in self.run.cases}
+        units = [
+            Unit(case, role, process, self._prior(case))
+            for process in range(max(counts.values()))
+            for case in self.run.cases
+            if process < counts[case.name]
+        ]
         return [unit for unit in units if unit.key not in done]
+
+    def _processes(self, role: Role, case: schema.Case) -> int:
+        """How many processes of the case the plan has: to measure, or to profile (the case's own schedule, then its further ones)."""
+        if role == "measure":
+            return self.run.procedure.processes
+        return 1 + len(further_profiles(self.run, case)) if self.run.profile else 0
 
     def _one_more(self) -> Unit | None:
         """The process that a run may still buy: of the case whose interval is widest, within budget and maximum; else None."""
@@ -158,11 +169,12 @@ class Orchestrator:
         not_run = {e.arm for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.case == unit.case.name}
         hopeless = {labels.get(label, label) for label in not_run} | set(self.machine.not_run)
         measured = (unit.case.name, unit.process, "measure")
+        further = further_profiles(self.run, unit.case)[unit.process - 1] if self._is_further(unit) else None
         return Assignment(
             bundle=str(self.bundle.path.resolve()),
             role=unit.role,
             case=unit.case,
-            arms=arms,
+            arms=[further[1]] if further else arms,
             procedure=self.run.procedure,
             process=unit.process,
             incarnation=sum(isinstance(e, schema.ProcessStarted) and e.role == unit.role for e in events),
@@ -176,7 +188,13 @@ class Orchestrator:
             else [],
             pairs=self._pairs(unit, loaded),
             not_run=self.machine.not_run,
+            device=self.run.device,
+            profile_pass=further[0] if further else None,
         )
+
+    @staticmethod
+    def _is_further(unit: Unit) -> bool:
+        return unit.role == "profile" and unit.process > 0
 
     def _pairs(self, unit: Unit, loaded: reader.Loaded) -> int | None:
         """What a pilot found worth measuring; an ablation's processes are no pilot for each other."""

@@ -313,8 +313,10 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
             machine = prepare(planned, path)
             if resumed:
                 _same_machine(path, machine)
+                _same_device(path, planned.device, machine.device)
                 for case in planned.cases:
                     workload(case.workload).check_again(case)
+            planned = msgspec.structs.replace(planned, device=machine.device)
             listed = "" if resumed else sbom.read(os.environ)
             if isinstance(listed, bytes):
                 write_bytes(path / SBOM, listed)
@@ -353,6 +355,24 @@ def _same_machine(path: Path, machine: Machine) -> None:
             )
 
 
+def _same_device(path: Path, before: schema.Device, now: schema.Device) -> None:
+    """Refuse to continue a run on another device of this machine, or on another size of its partition."""
+    for name in ("name", "partition", "memory_bytes"):
+        old, new = getattr(before, name), getattr(now, name)
+        if old and old != new:
+            raise UserError(
+                f"{path} was measured where the {before.kind} device's {name.replace('_', ' ')} is {old}, here it is {new}; "
+                "continue it there, or start a new run."
+            )
+
+
+def device_line(device: schema.Device) -> str:
+    """Which device is measured, and which others there are."""
+    part = f" ({device.partition})" if device.partition else ""
+    others = f"; visible: {', '.join(device.visible)}" if len(device.visible) > 1 else ""
+    return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}"
+
+
 def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
     where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
     cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
@@ -361,6 +381,8 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
         screen.say(f"not containerised: {planned.engine.reason}")
     for loss in planned.engine.losses:
         screen.say(f"note: {loss}")
+    if planned.device.name:
+        screen.say(device_line(planned.device))
     if planned.ablation:
         levels = ", ".join(level.label for level in planned.ablation.levels)
         screen.say(f"levels of settings, in mirrored order: {levels}")

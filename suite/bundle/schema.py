@@ -1,4 +1,4 @@
-"""The bundle's format, schema 1.1: what each file of one run's directory holds.
+"""The bundle's format, schema 1.2: what each file of one run's directory holds.
 
 Every struct here is a row or a document of the bundle; `reader` and `writer` are the only modules that touch the files.
 Units stand in field names. A newer minor version may add fields and event kinds (both are skipped by this reader); a
@@ -18,6 +18,7 @@ from suite.bundle.events import (
     ArmWarm,
     Effective,
     Event,
+    Gpu,
     Noted,
     Outcome,
     Planned,
@@ -35,6 +36,7 @@ __all__ = [
     "ArmWarm",
     "Effective",
     "Event",
+    "Gpu",
     "Noted",
     "Outcome",
     "Planned",
@@ -45,7 +47,7 @@ __all__ = [
     "Telemetry",
 ]
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 FactStatus = Literal["ok", "masked", "absent", "denied", "virtualised"]
 RunStatus = Literal["running", "complete", "incomplete", "interrupted"]
@@ -89,11 +91,49 @@ class ProfilerSchedule(Row, frozen=True, kw_only=True, omit_defaults=True):
         return self.skip_first + self.repeat * (self.wait + self.warmup + self.active)
 
 
+class Pass(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """A further profiling pass of a case, each in a process of its own; it lies in cases/<case>/<arm>/passes/<name>.
+
+    `calls_before` calls are made before the profiler starts: none is the walkthrough's "cold", a loop of them its "warm".
+    `arms` are the registered arms that are profiled so.
+    """
+
+    name: ArmName
+    schedule: ProfilerSchedule
+    calls_before: Count = 0
+    arms: list[ArmName] = []
+
+
+class Device(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run measures on. `kind` is the registered device ("cpu", "cuda"), `index` the one of several that is measured.
+
+    `visible` names each that could have been chosen ("0: NVIDIA H200"); `partition` is the MIG instance's profile when it is a part of a
+    GPU. `clock_mhz` is the highest clock of its multiprocessors that the driver names, `l2_bytes` the cache that a cold iteration finds
+    flushed. `bus_id` is where it sits on PCI, by which it is found in other libraries. None: not told.
+    """
+
+    kind: Text = "cpu"
+    index: Count = 0
+    name: str = ""
+    visible: list[str] = []
+    partition: str = ""
+    capability: str = ""
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    multiprocessors: int | None = None
+    clock_mhz: int | None = None
+    bus_id: str = ""
+
+
 class Case(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One case of the plan. `name` is "<workload>/<variant>"; `floating_point_operations` and `minimum_bytes` are per call.
 
     `warmup_iterations` and `measured_iterations` (per arm and process) replace the preset's own choice where a published
     procedure fixes them. `not_applicable` maps an arm's name to the reason why the case does not run it.
+
+    `cache` says in which state an iteration finds the device's last cache: "cold" flushed before each, "hot" as the one before left it;
+    empty where it is not steered (on a CPU). `matmul_precision` is torch's setting for products of float32 ("high" lets a GPU use TF32);
+    it is always set, never inherited. `passes` are further profiling passes.
     """
 
     name: CaseName
@@ -112,6 +152,9 @@ class Case(Row, frozen=True, kw_only=True, omit_defaults=True):
     measured_iterations: int | None = None
     not_applicable: dict[str, str] = {}
     notes: list[Text] = []
+    cache: Literal["", "cold", "hot"] = ""
+    matmul_precision: Literal["highest", "high", "medium"] = "highest"
+    passes: list[Pass] = []
 
 
 class Arm(Row, frozen=True, kw_only=True, omit_defaults=True):
@@ -241,6 +284,7 @@ class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     profile: bool = True
     launch: LaunchRequest = LaunchRequest()
     ablation: Ablation | None = None
+    device: Device = Device()
     publishable: bool = False
     reasons: list[str] = []
 
@@ -309,6 +353,12 @@ class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
     block's number in the process's schedule and `(case, process, phase, block)` its identity. `position` is its place in the round,
     `pair` the number of the forward-and-mirrored pair it belongs to. `incarnation` counts the operating-system
     processes that served this process index (above 0 only after a run was continued).
+
+    On a device that works beside its host, iterations are the device's own times (events), `enqueue_ns` is the host's time to hand over
+    one call (the median of a burst beside the timed iterations, into an empty queue) and `host_ns` the host's time over the whole block,
+    to the end of the device's work. `conditions` says under which conditions the block should not have been measured ("slowed down:
+    hardware thermal slowdown"). Such a block is measured again while the budget lasts and then stands in retaken.jsonl, `retake` counting
+    its tries, and never in samples.jsonl; what stands here with conditions could not be had without them.
     """
 
     case: str
@@ -326,6 +376,11 @@ class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
     involuntary_switches: int = 0
     major_faults: int = 0
     minor_faults: int = 0
+    enqueue_ns: Count | None = None
+    host_ns: Count | None = None
+    conditions: list[Text] = []
+    retake: Count = 0
+    clock_mhz: int | None = None
 
 
 # --- state.jsonl ----------------------------------------------------------------------------------------------------
@@ -335,7 +390,8 @@ class State(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One reading of the machine-state reference, taken in the worker between blocks, before block number `before_block`.
 
     `triad_ns` is the fastest of a few runs of a = b + s * c over arrays far larger than the caches, moving `triad_bytes`;
-    `gemm_ns` that of a small matrix product of `gemm_operations` floating-point operations that fits into them.
+    `gemm_ns` that of a matrix product of `gemm_operations` floating-point operations in `gemm_dtype`, on a CPU so small that it fits into
+    them. On a GPU both are large, and so ceilings that this very device reached in this run.
     """
 
     case: str
@@ -347,6 +403,7 @@ class State(Row, frozen=True, kw_only=True, omit_defaults=True):
     triad_bytes: Positive
     gemm_ns: Positive
     gemm_operations: Positive
+    gemm_dtype: str = "float32"
 
 
 # --- cases/<case>/<arm>/*.json --------------------------------------------------------------------------------------

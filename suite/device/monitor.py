@@ -1,0 +1,83 @@
+"""A GPU's state beside a measurement, through NVML: what a worker asks while a block runs, and what telemetry keeps.
+
+Without NVML there is nothing to ask: readings are None, with the reason once, and no block can be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from suite.bundle import schema
+from suite.device.conditions import judge
+from suite.device.nvml import GpuSample, GpuSampler
+
+
+
+class Monitor:
+    """One GPU's readings; without a sampler there are none, for the `reason`."""
+
+    def __init__(self, sampler: GpuSampler | None = None, reason: str = "") -> None:
+        self.reason = reason
+        self._sampler = sampler
+
+    def read(self) -> GpuSample | None:
+        """The GPU now, or None."""
+        if self._sampler is None:
+            return None
+        # Asked by the process that computes on it: in a container one of the strangers is this process.
+        self._sampler.uses_it = True
+        return self._sampler.sample()
+
+    def conditions(self, sample: GpuSample | None) -> tuple[str, ...]:
+        """Why what ran during the sample should be measured again."""
+        return retake_reasons([sample]) if sample is not None else ()
+
+    def complete(self, device: schema.Device) -> schema.Device:
+        """The description with what only NVML tells: the default clock, and whether it is a part of a GPU."""
+        if self._sampler is None:
+            return device
+        clock = self._sampler.sample().default_clock_mhz.value
+        return msgspec.structs.replace(device, clock_mhz=clock)
+
+
+NO_MONITOR = Monitor(reason="no GPU is measured")
+
+
+def retake_reasons(samples: Sequence[GpuSample]) -> tuple[str, ...]:
+    """What `judge` holds against a block, as sentences' clauses."""
+    return tuple(str(each) for each in judge(samples))
+
+
+def open_monitor(device: schema.Device, library: Any = None) -> Monitor:
+    """The monitor of a device, found by its place on PCI, else by its number. Never raises."""
+    try:
+        return Monitor(GpuSampler(device.index, device.bus_id, library))
+    except LookupError as error:
+        return Monitor(reason=str(error))
+
+
+def clock_of(sample: GpuSample | None) -> int | None:
+    """The clock of the multiprocessors in MHz, where it was told."""
+    return sample.clock_mhz.value if sample is not None else None
+
+
+def row(sample: GpuSample) -> schema.Gpu:
+    """A sample as telemetry keeps it."""
+    told = sample.values()
+    return schema.Gpu(
+        clock_mhz=told.get("clock_mhz"),
+        memory_clock_mhz=told.get("memory_clock_mhz"),
+        power_w=told.get("power_w"),
+        power_limit_w=told.get("power_limit_w"),
+        temperature_c=told.get("temperature_c"),
+        reasons=list(told.get("reasons", ())),
+        busy_percent=told.get("busy_percent"),
+        memory_used_bytes=told.get("memory_used_bytes"),
+        others=told.get("other_processes"),
+        pcie_generation=told.get("pcie_generation"),
+        pcie_width=told.get("pcie_width"),
+        ecc_uncorrected=told.get("ecc_uncorrected"),
+    )

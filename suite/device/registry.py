@@ -1,0 +1,51 @@
+"""The kinds of device. A new one is a line in `MODULES`, one in `TRAITS`, and the file that the first names."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from suite.bundle import schema
+from suite.device.contract import Device, Traits
+
+MODULES = {"cpu": "suite.device.cpu", "cuda": "suite.device.cuda"}
+"""Kind -> the module whose `open_device(description)` makes one; imported in workers only."""
+
+TRAITS = {
+    "cpu": Traits(
+        kind="cpu",
+        target="bench-cpu",
+        caches=("",),
+        default_arms=("inductor", "inductor-freezing"),
+        not_for={"inductor-reduce-overhead": "CUDA graphs are a GPU's; on a CPU the mode compiles what inductor does"},
+    ),
+    "cuda": Traits(
+        kind="cuda",
+        target="bench-gpu",
+        caches=("hot", "cold"),
+        default_arms=("inductor", "inductor-reduce-overhead", "inductor-max-autotune"),
+        precisions={"highest": "highest: float32 as it is", "high": "high: float32 rounded to TF32"},
+        # One numbering of several devices, which NVML has too.
+        further_passes=True,
+        environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    ),
+}
+"""Kind -> what planning knows of it."""
+
+
+def traits(device: schema.Device) -> Traits:
+    """What planning knows of a bundle's device.
+
+    Raises:
+        KeyError: an unknown kind.
+    """
+    return TRAITS[device.kind]
+
+
+def open_device(description: schema.Device) -> Device:
+    """The device in this worker.
+
+    Raises:
+        DeviceUnavailableError: it cannot be measured on, and why.
+    """
+    return cast(Device, importlib.import_module(MODULES[description.kind]).open_device(description))
