@@ -163,8 +163,8 @@ def prepare(run: Run, bundle: Path) -> Machine:
     """Look at the machine, rehearse the launch, and try the C++ compiler (once per machine this builds torch's precompiled header).
 
     Raises:
-        UserError: when torch cannot be imported, the device cannot be measured on, cores or nodes that were asked for cannot be used, or, with `strict`, when a setting
-            is not in force.
+        UserError: when torch cannot be imported, the device cannot be measured on, cores or nodes that were asked for cannot be used, or,
+            with `strict`, when a setting is not in force.
     """
     root = cache_root()
     forget_stale(root)

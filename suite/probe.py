@@ -12,9 +12,10 @@ import time
 
 import msgspec
 
-from suite.bundle.schema import Device, Fact
+from suite.bundle.schema import Device as Description
+from suite.bundle.schema import Fact
 from suite.device import registry
-from suite.device.contract import DeviceUnavailableError
+from suite.device.contract import Device, DeviceUnavailableError
 from suite.fingerprint.software import torch as torch_facts
 
 
@@ -27,13 +28,13 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, Fact]
     no_compiler: str
     compile_ns: int
-    device: Device = Device()
+    device: Description = Description()
     no_device: str = ""
 
 
-def probe(wanted: Device | None = None) -> Probe:
+def probe(wanted: Description | None = None) -> Probe:
     """Read torch's facts, open the device, then compile and run a kernel on it in a throw-away cache. Imports torch."""
-    wanted = wanted or Device()
+    wanted = wanted or Description()
     facts = torch_facts.read()
     start = time.perf_counter_ns()
     try:
@@ -46,7 +47,7 @@ def probe(wanted: Device | None = None) -> Probe:
     return Probe(facts=facts, no_compiler=reason, compile_ns=spent, device=device.description)
 
 
-def _try_to_compile(device: registry.Device) -> str:
+def _try_to_compile(device: Device) -> str:
     import torch
     from torch._inductor.utils import fresh_cache
 
@@ -80,5 +81,5 @@ def why_not(error: Exception) -> str:
 
 if __name__ == "__main__":
     # torch writes notes of its own to both streams; the result is the last line.
-    asked = msgspec.json.decode(sys.argv[1], type=Device) if len(sys.argv) > 1 else None
+    asked = msgspec.json.decode(sys.argv[1], type=Description) if len(sys.argv) > 1 else None
     sys.stdout.write("\n" + msgspec.json.encode(probe(asked)).decode() + "\n")

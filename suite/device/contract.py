@@ -29,8 +29,8 @@ class Timed:
     """A block as a device timed it.
 
     `iterations_ns` are durations of iterations. On a device beside its host: `enqueue_ns` is the host's time to hand over one call, taken
-    apart from the iterations; `host_ns` the host's time over all of them; `clock_mhz` its clock while it still worked, and `conditions`
-    why the block should be measured again (empty when it need not be).
+    apart from the iterations; `host_ns` the host's time over all of them; `clock_mhz` its clock while it still worked, `conditions`
+    what slowed it down, and `disturbed` whether that may pass, so that the block should be measured again.
     """
 
     iterations_ns: list[int]
@@ -38,6 +38,7 @@ class Timed:
     host_ns: int | None = None
     clock_mhz: int | None = None
     conditions: tuple[str, ...] = ()
+    disturbed: bool = False
 
 
 @dataclass(frozen=True)

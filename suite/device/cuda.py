@@ -105,7 +105,8 @@ class CudaDevice:
         durations = _elapsed(pairs)
         if reason := against_host(durations, host_ns):
             raise RefusedMeasurementError(reason)
-        return Timed(durations, enqueue_ns, host_ns, clock_of(sample), self.monitor.conditions(sample))
+        judged = self.monitor.judge(sample)
+        return Timed(durations, enqueue_ns, host_ns, clock_of(sample), judged.flags, judged.retake)
 
     def _enqueue(self, call: Call, iterations: int, calls: int, *, flush: bool) -> list[tuple[Any, Any]]:
         """Hand the iterations over, an event before and one after each; the flush lies outside of them."""
@@ -171,6 +172,7 @@ def describe(description: schema.Device, backend: Any) -> schema.Device:
     return msgspec.structs.replace(
         description,
         name=str(properties.name),
+        partition=str(properties.name).partition(" MIG ")[2],
         visible=[f"{index}: {backend.get_device_name(index)}" for index in range(count)],
         capability=f"{properties.major}.{properties.minor}",
         memory_bytes=int(properties.total_memory),

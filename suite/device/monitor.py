@@ -5,13 +5,12 @@ Without NVML there is nothing to ask: readings are None, with the reason once, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from suite.bundle import schema
-from suite.device.conditions import judge
+from suite.device.conditions import Judged, judge
 from suite.device.nvml import GpuSample, GpuSampler
 
 
@@ -31,9 +30,9 @@ class Monitor:
         self._sampler.uses_it = True
         return self._sampler.sample()
 
-    def conditions(self, sample: GpuSample | None) -> tuple[str, ...]:
-        """Why what ran during the sample should be measured again."""
-        return retake_reasons([sample]) if sample is not None else ()
+    def judge(self, sample: GpuSample | None) -> Judged:
+        """What is to be held against a block that ran during the sample; nothing where nothing was told."""
+        return judge([sample]) if sample is not None else Judged()
 
     def complete(self, device: schema.Device) -> schema.Device:
         """The description with what only NVML tells: the default clock, and whether it is a part of a GPU."""
@@ -44,11 +43,6 @@ class Monitor:
 
 
 NO_MONITOR = Monitor(reason="no GPU is measured")
-
-
-def retake_reasons(samples: Sequence[GpuSample]) -> tuple[str, ...]:
-    """What `judge` holds against a block, as sentences' clauses."""
-    return tuple(str(each) for each in judge(samples))
 
 
 def open_monitor(device: schema.Device, library: Any = None) -> Monitor:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from suite import peaks
 from suite.bundle import schema
+from suite.device.conditions import impossible
 
 AGREEMENT = 0.05
 SLACK_NS = 50_000
@@ -27,53 +28,19 @@ def against_host(iterations_ns: Sequence[int], host_ns: int) -> str:
     )
 
 
-def against_peak(
-    iterations_ns: Sequence[int],
-    calls: int,
-    *,
-    operations: int | None,
-    operations_per_s: float | None,
-    bytes_moved: int | None = None,
-    bytes_per_s: float | None = None,
-) -> str:
-    """Why a time is shorter than any that the device could need, or an empty text; what is not known is not judged.
+def against_peak(case: schema.Case, device: schema.Device, iterations_ns: Sequence[int], calls: int) -> str:
+    """Why a block's typical (median) call is shorter than any that the device could make, or an empty text.
 
-    The typical (median) time of a call is held against `operations` at the published peak, and `bytes_moved` at the peak bandwidth of the
-    memory (to be given only where a cache cannot serve them).
+    A device without published peaks is not judged. Float32 products at a lower matmul precision are held against TF32's peak.
     """
-    typical_ns = statistics.median(iterations_ns) / calls
-    for amount, peak, unit in ((operations, operations_per_s, "operations"), (bytes_moved, bytes_per_s, "bytes")):
-        if not amount or not peak:
-            continue
-        least_ns = amount / peak * 1e9
-        if typical_ns * (1 + AGREEMENT) < least_ns:
-            return (
-                f"a call took {typical_ns / 1e3:.2f} us, and its {amount:.4g} {unit} need at least {least_ns / 1e3:.2f} us at the "
-                f"published peak of {peak:.4g} a second: the device was not waited for, or the work was left out"
-            )
-    return ""
-
-
-def impossible(
-    case: schema.Case, device: schema.Device, iterations_ns: Sequence[int], calls: int, cache: str = "hot"
-) -> str:
-    """`against_peak` for a case on a device whose model has published peaks; empty where nothing is published.
-
-    Float32 products at a lower matmul precision are held against TF32's peak. Of the traffic with memory only what a flushed cache cannot
-    keep is counted: its size may still lie in it at the end.
-    """
-    found = peaks.find(device.name, device.memory_bytes, device.multiprocessors)
-    if isinstance(found, peaks.NotKnown):
-        return ""
-    lowered = case.dtype == "float32" and case.matmul_precision != "highest"
-    rate, memory = found.flop_per_s("tf32" if lowered else case.dtype), found.memory_bytes_per_s
-    kept = device.l2_bytes or found.cache_bytes
-    moved = max(0, (case.minimum_bytes or 0) - kept) if cache == "cold" and kept is not None else None
-    return against_peak(
-        iterations_ns,
-        calls,
-        operations=case.floating_point_operations,
-        operations_per_s=rate.value if isinstance(rate, peaks.Figure) else None,
-        bytes_moved=moved,
-        bytes_per_s=memory.value if isinstance(memory, peaks.Figure) else None,
+    published = peaks.find(device.name, device.memory_bytes, device.multiprocessors)
+    rounded = case.dtype == "float32" and case.matmul_precision != "highest"
+    reason = impossible(
+        case.floating_point_operations,
+        case.minimum_bytes,
+        statistics.median(iterations_ns) / calls,
+        published,
+        "tf32" if rounded else case.dtype,
+        flushed=case.cache == "cold",
     )
+    return reason or ""

@@ -24,7 +24,7 @@ from suite.cases.contract import Built
 from suite.clocktime import now
 from suite.device import registry
 from suite.device.contract import Device, RefusedMeasurementError
-from suite.device.plausible import impossible
+from suite.device.plausible import against_peak
 from suite.fingerprint.effective.worker import read_effective
 from suite.fingerprint.redact import names_to_hide, redact_struct, redact_text
 from suite.measure.clock import no_garbage_collection
@@ -244,7 +244,7 @@ class Measurement:
         budget_ns = RETAKE_SHARE * self.assignment.procedure.measure_budget_ns
         for retake in range(RETAKES + 1):
             block = self._timed_block(slot, plan, retake)
-            if not block.conditions or retake == RETAKES or self._retaken_ns >= budget_ns:
+            if not block.disturbed or retake == RETAKES or self._retaken_ns >= budget_ns:
                 return block
             self.bundle.retaken(block)
             self._retaken_ns += sum(block.iterations_ns) + int(RECOVERY_S * 1e9)
@@ -259,8 +259,7 @@ class Measurement:
             before, started = resource.getrusage(resource.RUSAGE_SELF), time.time_ns()
             timed = self.device.time_block(self.calls[slot.arm], plan.iterations[slot.arm], calls, self.case.cache)
             after = resource.getrusage(resource.RUSAGE_SELF)
-        described = self.device.description
-        if reason := impossible(self.case, described, timed.iterations_ns, calls, self.case.cache):
+        if reason := against_peak(self.case, self.device.description, timed.iterations_ns, calls):
             raise RefusedMeasurementError(f"{slot.arm}, block {slot.block}: {reason}")
         block = self._block(slot, "measure", started, calls, timed.iterations_ns, before, after)
         return msgspec.structs.replace(
@@ -268,6 +267,7 @@ class Measurement:
             enqueue_ns=timed.enqueue_ns,
             host_ns=timed.host_ns,
             conditions=list(timed.conditions),
+            disturbed=timed.disturbed,
             clock_mhz=timed.clock_mhz,
             retake=retake,
         )
