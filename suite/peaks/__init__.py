@@ -1,7 +1,7 @@
 """Published peaks of GPUs: what a measurement may be held against, and what it cannot exceed.
 
-Every figure names the maker's document it stands in. What could not be found in one is not there: unknown stays unknown, with
-a reason. This is a leaf: it imports nothing else of the suite, so that reports may read it.
+Every figure names the maker's document it stands in; most were checked against reproductions of it, not the original. What was
+not found stays unknown, with a reason. This is a leaf: it imports nothing else of the suite, so that reports may read it.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ HOPPER: tuple[Peaks, ...] = (
         (rf"{BRAND}H100 NVL",),
         H100_NVL,
         memory_gib=94,
-        gb_per_s=3938,
+        gb_per_s=(3930, "the datasheet rounds it to 3,900"),
         rates={
             "fp64": (60, "tensor cores"),
             "fp32": 60,
