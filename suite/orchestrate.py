@@ -24,6 +24,7 @@ from suite.bundle import manifest, reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
+from suite.device.contract import Watch
 from suite.display import Display
 from suite.errors import UserError
 from suite.fingerprint.container import cgroup
@@ -61,11 +62,14 @@ class Unit:
 class Orchestrator:
     """Leads one run into one bundle, new or continued."""
 
-    def __init__(self, bundle: Bundle, run: schema.Run, machine: Machine, display: Display) -> None:
+    def __init__(
+        self, bundle: Bundle, run: schema.Run, machine: Machine, display: Display, watch: Watch | None = None
+    ) -> None:
         self.bundle = bundle
         self.run = run
         self.machine = machine
         self.display = display
+        self.watch = watch or Watch()
         self._failures: dict[tuple[str, int], int] = {}
         self._later: list[Unit] = []
         self._allowed = os.sched_getaffinity(0)
@@ -79,13 +83,8 @@ class Orchestrator:
             UserError: when results cannot be written any more; the bundle stays as it is.
         """
         try:
-            self._later = self._remaining("profile")
-            self._run_all(self._remaining("measure"))
-            while unit := self._one_more():
-                self.display.plan(self._later)
-                self._run_unit(unit, [])
-            self._later = []
-            self._run_all(self._remaining("profile"))
+            with self.watch:
+                self._run_everything()
         except KeyboardInterrupt:
             self.bundle.event(schema.Noted(at=now(), message="interrupted by the user"))
             self._close("interrupted")
@@ -96,6 +95,15 @@ class Orchestrator:
             # A run that will be continued still needs it: its later processes compile from this cache.
             shutil.rmtree(self.machine.cache, ignore_errors=True)
         return self.run
+
+    def _run_everything(self) -> None:
+        self._later = self._remaining("profile")
+        self._run_all(self._remaining("measure"))
+        while unit := self._one_more():
+            self.display.plan(self._later)
+            self._run_unit(unit, [])
+        self._later = []
+        self._run_all(self._remaining("profile"))
 
     def _run_all(self, units: list[Unit]) -> None:
         while units:
@@ -233,6 +241,7 @@ class Orchestrator:
             raise
         finally:
             self._sampler.leave()
+            self.watch.leave()
         self._take_telemetry("after", unit, assignment.incarnation)
         self._record_end(unit, assignment.incarnation, end)
         self.display.ended(unit, end)
@@ -258,6 +267,7 @@ class Orchestrator:
 
         def started(pid: int) -> None:
             self._sampler.follow(None if launch.contained else pid)
+            self.watch.follow(pid)
             self.bundle.event(
                 schema.ProcessStarted(
                     at=now(),
@@ -294,7 +304,13 @@ class Orchestrator:
 
     def _take_telemetry(self, moment: telemetry.Moment, unit: Unit, incarnation: int) -> None:
         subject = telemetry.Subject(unit.case.name, unit.role, unit.process, incarnation)
-        self._sampler.take(self.bundle.telemetry, moment, subject)
+        self._sampler.take(lambda row: self.bundle.telemetry(self._with_device(row)), moment, subject)
+
+    def _with_device(self, row: schema.Telemetry) -> schema.Telemetry:
+        """The reading with what the watch saw of the device."""
+        fields = self.watch.fields()
+        unreadable = row.unreadable | fields.pop("unreadable", {})
+        return msgspec.structs.replace(row, unreadable=unreadable, **fields) if fields or unreadable else row
 
     def _record_end(self, unit: Unit, incarnation: int, end: Ended) -> None:
         self.bundle.event(
@@ -328,7 +344,7 @@ class Orchestrator:
     def _fingerprint(self, loaded: reader.Loaded) -> schema.Fingerprint:
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         during = telemetry.findings(loaded.telemetry, loaded.events, self.run.ablation)
-        return self.machine.fingerprint(self.run, effectives, during)
+        return self.machine.fingerprint(self.run, effectives, [*during, *self.watch.findings()])
 
     def _stop_if_strict(self) -> None:
         """A strict run goes no further than the first process in which a setting is not in force.

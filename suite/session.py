@@ -18,6 +18,7 @@ from suite.bundle import reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
+from suite.device import registry
 from suite.display import Display, counted
 from suite.errors import UserError
 from suite.launch import engine as engines
@@ -311,6 +312,9 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
             screen.say("looking at the machine ...")
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
             machine = prepare(planned, path)
+            watch = registry.open_watch(machine.device)
+            if refusals := watch.refusals():
+                raise UserError(" ".join([refusals[0].claim, refusals[0].advice]).strip())
             if resumed:
                 _same_machine(path, machine)
                 _same_device(path, planned.device, machine.device)
@@ -330,7 +334,7 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
             bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
             _announce(planned, machine, path, screen)
-            Orchestrator(bundle, planned, machine, screen).lead()
+            Orchestrator(bundle, planned, machine, screen, watch).lead()
         except KeyboardInterrupt:
             raise Interrupted(planned.run_id) from None
         except UserError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Literal, Protocol, TypeVar
 
 from suite.bundle import schema
@@ -68,6 +69,38 @@ class Traits:
     precisions: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     further_passes: bool = False
+
+
+class Watch:
+    """What the leading process sees of a device beside its workers. This one sees nothing, and is enough for a processor: its telemetry is
+    the machine's own.
+    """
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+    def refusals(self) -> list[schema.Finding]:
+        """What forbids the run, seen before anything is measured."""
+        return []
+
+    def follow(self, pid: int) -> None:
+        """A worker was started."""
+
+    def leave(self) -> None:
+        """The worker has ended."""
+
+    def fields(self) -> dict[str, Any]:
+        """Fields of a telemetry reading."""
+        return {}
+
+    def findings(self) -> list[schema.Finding]:
+        """What was seen of the conditions of the run."""
+        return []
 
 
 class Device(Protocol):

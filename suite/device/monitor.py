@@ -14,7 +14,6 @@ from suite.device.conditions import Judged, judge
 from suite.device.nvml import GpuSample, GpuSampler
 
 
-
 class Monitor:
     """One GPU's readings; without a sampler there are none, for the `reason`."""
 
@@ -56,22 +55,3 @@ def open_monitor(device: schema.Device, library: Any = None) -> Monitor:
 def clock_of(sample: GpuSample | None) -> int | None:
     """The clock of the multiprocessors in MHz, where it was told."""
     return sample.clock_mhz.value if sample is not None else None
-
-
-def row(sample: GpuSample) -> schema.Gpu:
-    """A sample as telemetry keeps it."""
-    told = sample.values()
-    return schema.Gpu(
-        clock_mhz=told.get("clock_mhz"),
-        memory_clock_mhz=told.get("memory_clock_mhz"),
-        power_w=told.get("power_w"),
-        power_limit_w=told.get("power_limit_w"),
-        temperature_c=told.get("temperature_c"),
-        reasons=list(told.get("reasons", ())),
-        busy_percent=told.get("busy_percent"),
-        memory_used_bytes=told.get("memory_used_bytes"),
-        others=told.get("other_processes"),
-        pcie_generation=told.get("pcie_generation"),
-        pcie_width=told.get("pcie_width"),
-        ecc_uncorrected=told.get("ecc_uncorrected"),
-    )

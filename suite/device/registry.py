@@ -6,10 +6,13 @@ import importlib
 from typing import cast
 
 from suite.bundle import schema
-from suite.device.contract import Device, Traits
+from suite.device.contract import Device, Traits, Watch
 
 MODULES = {"cpu": "suite.device.cpu", "cuda": "suite.device.cuda"}
 """Kind -> the module whose `open_device(description)` makes one; imported in workers only."""
+
+WATCHES = {"cuda": "suite.device.watch"}
+"""Kind -> the module whose `open_watch(description)` watches one from the leading process."""
 
 TRAITS = {
     "cpu": Traits(
@@ -49,3 +52,9 @@ def open_device(description: schema.Device) -> Device:
         DeviceUnavailableError: it cannot be measured on, and why.
     """
     return cast(Device, importlib.import_module(MODULES[description.kind]).open_device(description))
+
+
+def open_watch(description: schema.Device) -> Watch:
+    """The watch of a device for the leading process; one that sees nothing where the kind has none. Never raises."""
+    module = WATCHES.get(description.kind)
+    return cast(Watch, importlib.import_module(module).open_watch(description)) if module else Watch()

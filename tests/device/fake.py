@@ -102,6 +102,10 @@ class Clockwork:
     def host(self) -> int:
         return time.perf_counter_ns()
 
+    @host.setter
+    def host(self, value: int) -> None:
+        """Work that returns when it is done need not be waited for."""
+
 
 class NvmlRefused(Exception):
     """NVML's error; `value` is its return code."""
