@@ -149,7 +149,9 @@ def container_cost(
     lead(request, output, engine, resume, quiet=quiet, json=json)
 
 
-def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: bool, json: bool) -> NoReturn:
+def lead(
+    request: Request, output: Path, engine: str, resume: str, *, quiet: bool, json: bool, report: bool = True
+) -> NoReturn:
     """Carry a request out, render what came of it, and end with the exit status of both."""
     from suite import display, session
 
@@ -174,6 +176,10 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
         from suite.profiling.walkthrough import write
 
         write(done)
+    failed = session.failures(done)
+    if not report:
+        print(done)
+        raise SystemExit(_told(failed))
     # Imports point one way, from reports to suite, so the report is asked for as its own program. In a container the outer command
     # prints the paths, which are others on its side.
     inside = "SPEEDPROOF_ENGINE" in os.environ
@@ -186,9 +192,15 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
         print(msgspec.json.encode({"event": "rendered", "paths": paths}).decode())
     elif not inside:
         print("\n".join(paths))
-    if failed := session.failures(done):
+    status = _told(failed)
+    raise SystemExit(render.returncode or status)
+
+
+def _told(failed: str) -> int:
+    """Print what failed, and return the exit status of it."""
+    if failed:
         print(f"speedproof: {failed}", file=sys.stderr)
-    raise SystemExit(render.returncode or (INCOMPLETE if failed else 0))
+    return INCOMPLETE if failed else 0
 
 
 @app.command("bench-gpu")
@@ -204,6 +216,8 @@ def bench_gpu(
         bool,
         typer.Option("--walkthrough", help="Also the walkthrough's own files: traces/01_matmul_add/ in the bundle."),
     ] = False,
+    passes: Annotated[str, typer.Option(help="Those of a case's further profiles that are wanted: cold,warm.")] = "",
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to render the report.")] = True,
     resume: Resume = "",
     settings: Annotated[str, typer.Option(help="Launch profile: tuned, tutorial or untuned.")] = "tuned",
     cores: Cores = "",
@@ -222,7 +236,7 @@ def bench_gpu(
     from suite.fingerprint.gpu.missing import refusal
     from suite.plan import Request
 
-    if reason := refusal(devices.read(), torch_version()):
+    if reason := refusal(devices.read(), torch_version(), driver_library=driver_library()):
         refuse(UserError(reason))
     if device < 0:
         refuse(UserError(f"a GPU's number is 0 or more, not {device}."))
@@ -238,9 +252,21 @@ def bench_gpu(
         launch,
         device=Device(kind="cuda", index=device),
         walkthrough=walkthrough,
+        passes=passes,
     )
     # In its container the run knows where it is; from the host none is started for it yet.
-    lead(request, output, "native", resume, quiet=quiet, json=json)
+    lead(request, output, "native", resume, quiet=quiet, json=json, report=report)
+
+
+def driver_library() -> bool:
+    """Whether the driver's own library can be loaded (it is not started by that)."""
+    import ctypes
+
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def torch_version() -> str:

@@ -47,6 +47,7 @@ class Unit:
     role: Role
     process: int
     estimate_s: float
+    what: str = ""
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -56,7 +57,8 @@ class Unit:
     @property
     def title(self) -> str:
         """Case, role and process in words."""
-        return f"{self.case.name} " + ("profile" if self.role == "profile" else f"process {self.process}")
+        profile = f"profile {self.what}".strip()
+        return f"{self.case.name} " + (profile if self.role == "profile" else f"process {self.process}")
 
 
 class Orchestrator:
@@ -128,12 +130,19 @@ class Orchestrator:
         done = ended_well(reader.load(self.bundle.path))
         counts = {case.name: self._processes(role, case) for case in self.run.cases}
         units = [
-            Unit(case, role, process, self._prior(case))
+            Unit(case, role, process, self._prior(case), self._named(role, case, process))
             for process in range(max(counts.values()))
             for case in self.run.cases
             if process < counts[case.name]
         ]
         return [unit for unit in units if unit.key not in done]
+
+    def _named(self, role: Role, case: schema.Case, process: int) -> str:
+        """A further profile's pass and arm; empty for everything else."""
+        if role == "measure" or process == 0:
+            return ""
+        one, arm = further_profiles(self.run, case)[process - 1]
+        return f"{one.name} {arm.name}"
 
     def _processes(self, role: Role, case: schema.Case) -> int:
         """How many processes of the case the plan has: to measure, or to profile (the case's own schedule, then its further ones)."""

@@ -46,7 +46,9 @@ class AblationRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asked for; empty strings mean the preset's own choice. `walkthrough` asks for the walkthrough's profiles and files."""
+    """What a user asked for; empty strings mean the preset's own choice. `walkthrough` asks for the walkthrough's profiles and files,
+    `passes` names those of the further profiles that are wanted.
+    """
 
     preset: str
     cases: str = ""
@@ -59,6 +61,7 @@ class Request:
     ablation: AblationRequest | None = None
     device: schema.Device = field(default_factory=schema.Device)
     walkthrough: bool = False
+    passes: str = ""
 
 
 def words(text: str) -> list[str]:
@@ -158,9 +161,21 @@ def plan_cases(request: Request) -> list[schema.Case]:
         for each in variants:
             case = case_on(device, found, each, context)
             senseless = {name: reason for name, reason in device.not_for.items() if name in words(request.arms)}
-            case = msgspec.structs.replace(case, not_applicable={**senseless, **case.not_applicable})
+            passes = _chosen_passes(case, words(request.passes))
+            case = msgspec.structs.replace(
+                case, not_applicable={**senseless, **case.not_applicable}, passes=passes
+            )
             chosen.setdefault(case.name, case)
     return list(chosen.values())
+
+
+def _chosen_passes(case: schema.Case, named: list[str]) -> list[schema.Pass]:
+    """Raises UserError for a further profile that a case with some does not have."""
+    known = [one.name for one in case.passes]
+    for name in named:
+        if known and name not in known:
+            raise UserError(f"unknown pass '{name}'{nearest(name, known)}; those of {case.name} are {', '.join(known)}.")
+    return [one for one in case.passes if not named or one.name in named]
 
 
 def case_on(device: Traits, found: Workload, variant: str, context: Context) -> schema.Case:
@@ -243,6 +258,7 @@ def command(request: Request) -> str:
         "MODEL_REVISION": request.model_revision or "",
         "DEVICE": str(request.device.index or ""),
         "WALKTHROUGH": "yes" if request.walkthrough else "",
+        "PASSES": ",".join(words(request.passes)),
         **launch_variables(request.launch),
     }
     return command_line(registry.traits(request.device).target, variables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,9 +124,15 @@ class FakeNvml:
     nvmlMemory_v2 = 2
 
     def __init__(
-        self, states: tuple[tuple[int, int], ...] = ((1980, 0),), strangers: tuple[int, ...] = (), refuses: int = 0
+        self,
+        states: Sequence[Sequence[int]] = ((1980, 0),),
+        strangers: Sequence[int] = (),
+        refuses: int = 0,
+        mig: int | None = None,
+        mode: int = 0,
     ) -> None:
         self.states = list(states)
+        self.mig, self.mode = mig, mode
         self.strangers = strangers
         self.refuses = refuses
         self.now = self.states[0]
@@ -168,6 +174,14 @@ class FakeNvml:
     def nvmlDeviceGetTemperature(self, handle: int, kind: int) -> int:
         return 51
 
+    def nvmlDeviceGetMigMode(self, handle: int) -> list[int]:
+        if self.mig is None:
+            raise NvmlRefused(3)
+        return [self.mig, self.mig]
+
+    def nvmlDeviceGetComputeMode(self, handle: int) -> int:
+        return self.mode
+
     def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Any]:
         return [SimpleNamespace(pid=pid, usedGpuMemory=1 << 30) for pid in self.strangers]
 
@@ -190,8 +204,14 @@ def device(
     return CudaDevice(description, cuda, "cpu", watching, timeline.clock), cuda
 
 
+BROKEN = ""
+"""What torch.cuda raises when it is initialised, in a whole run; empty: nothing."""
+
+
 def open_device(description: schema.Device) -> CudaDevice:
     """What workers of a whole run get in the GPU's place (see `site`): the CUDA code on the processor, which is timed for real."""
-    opened = open_cuda(description, FakeCuda(Clockwork(), ("NVIDIA Test GPU", "NVIDIA Other GPU")), "cpu")  # type: ignore[arg-type]
+    cuda = FakeCuda(Clockwork(), ("NVIDIA Test GPU", "NVIDIA Other GPU"))  # type: ignore[arg-type]
+    cuda.broken = RuntimeError(BROKEN) if BROKEN else None
+    opened = open_cuda(description, cuda, "cpu")
     opened.profiler_activities = ("CPU",)  # type: ignore[assignment]
     return opened

@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from suite.bundle.schema import Fact
 
 
-def refusal(facts: Mapping[str, Fact], torch_version: str) -> str:
+def refusal(facts: Mapping[str, Fact], torch_version: str, *, driver_library: bool = False) -> str:
     """The sentence for `make bench-gpu`; empty when torch has to be asked.
 
     `facts` are those of `suite.fingerprint.gpu.devices.read`, `torch_version` the installed one ("2.13.0+cpu"). A GPU whose management
-    library cannot be asked is no reason yet: torch may use it all the same.
+    library cannot be asked is no reason yet: torch may use it all the same; `driver_library` tells whether the driver's own library can be
+    loaded.
     """
     count = facts["count"]
     if isinstance(count.value, int) and count.value > 0:
         return _no_cuda(facts, count.value, torch_version)
     note = count.note or "NVML tells of none"
-    if torch_version and not torch_version.endswith("+cpu") and _may_work(count):
+    built_for_it = bool(torch_version) and not torch_version.endswith("+cpu")
+    if built_for_it and (driver_library or _may_work(count)):
         return ""
     return f"nothing can be measured on a GPU here: {note} ({count.source}); `make bench-cpu` measures the processor."
 
