@@ -38,7 +38,7 @@ LEAST_TICKS = 100
 
 RETAKES = 3
 RETAKE_SHARE = 0.5
-RECOVERY_S = 1.0
+RECOVERY_S = 0.25
 """A block under bad conditions is measured again at most three times, each after a pause, while all of them take no more than half as much
 as the process may measure."""
 
