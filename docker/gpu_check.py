@@ -19,7 +19,9 @@ def look() -> Iterator[str]:
 
     names = ("torch", "triton", "transformers", "nvidia-ml-py", "msgspec")
     installed = {distribution.metadata["Name"]: distribution.version for distribution in metadata.distributions()}
-    yield f"Python {platform.python_version()}, " + ", ".join(f"{name} {installed.get(name, 'absent')}" for name in names)
+    yield f"Python {platform.python_version()}, " + ", ".join(
+        f"{name} {installed.get(name, 'absent')}" for name in names
+    )
     yield f"CUDA of torch {torch.version.cuda}, kernel {platform.release()}"
     for index in range(torch.cuda.device_count()):
         found = torch.cuda.get_device_properties(index)

@@ -181,7 +181,9 @@ def prepare(run: Run, bundle: Path) -> Machine:
                 refuse_if_strict(run.launch, [] if one.contained else rehearsed(one))
     answer = _probe(launch, run.device)
     if answer.no_device:
-        raise UserError(f"nothing can be measured on {run.device.kind} device {run.device.index} here: {answer.no_device}.")
+        raise UserError(
+            f"nothing can be measured on {run.device.kind} device {run.device.index} here: {answer.no_device}."
+        )
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
     facts = host.with_host({**collect(), "torch": answer.facts}, os.environ)
     return Machine(launch, cache, facts, not_run, answer.compile_ns, launches, findings, answer.device)

@@ -162,9 +162,7 @@ def plan_cases(request: Request) -> list[schema.Case]:
             case = case_on(device, found, each, context)
             senseless = {name: reason for name, reason in device.not_for.items() if name in words(request.arms)}
             passes = _chosen_passes(case, words(request.passes))
-            case = msgspec.structs.replace(
-                case, not_applicable={**senseless, **case.not_applicable}, passes=passes
-            )
+            case = msgspec.structs.replace(case, not_applicable={**senseless, **case.not_applicable}, passes=passes)
             chosen.setdefault(case.name, case)
     return list(chosen.values())
 
@@ -174,7 +172,9 @@ def _chosen_passes(case: schema.Case, named: list[str]) -> list[schema.Pass]:
     known = [one.name for one in case.passes]
     for name in named:
         if known and name not in known:
-            raise UserError(f"unknown pass '{name}'{nearest(name, known)}; those of {case.name} are {', '.join(known)}.")
+            raise UserError(
+                f"unknown pass '{name}'{nearest(name, known)}; those of {case.name} are {', '.join(known)}."
+            )
     return [one for one in case.passes if not named or one.name in named]
 
 
@@ -192,7 +192,9 @@ def case_on(device: Traits, found: Workload, variant: str, context: Context) -> 
             f"case '{found.name}/{variant}': the cache's state ({last}) is not steered on a {device.kind} device; leave -{last} out."
         )
     if device.precisions.get(case.matmul_precision) is None and case.matmul_precision != "highest":
-        raise UserError(f"case '{case.name}': TF32 is a format of NVIDIA's GPUs; name fp32 or bf16, or use make bench-gpu.")
+        raise UserError(
+            f"case '{case.name}': TF32 is a format of NVIDIA's GPUs; name fp32 or bf16, or use make bench-gpu."
+        )
     cache = last if stated else device.caches[0]
     parameters = dict(case.parameters)
     if device.precisions:

@@ -172,7 +172,9 @@ def device(bundle: Loaded, case: CaseResult) -> str:
         parts.append(f"{numbers.counted(again, 'block')} measured again because of the device's state, and kept apart.")
     left = [block for arm in case.arms for block in arm.blocks if block.disturbed]
     if left:
-        parts.append(f"{numbers.counted(len(left), 'block')} could only be had under bad conditions: {left[0].conditions[0]}.")
+        parts.append(
+            f"{numbers.counted(len(left), 'block')} could only be had under bad conditions: {left[0].conditions[0]}."
+        )
     return " ".join(parts)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from itertools import repeat
+from itertools import pairwise, repeat
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
 import msgspec
 
 from suite.bundle import schema
-from suite.device.contract import Cache, Call, DeviceUnavailableError, RefusedMeasurementError, Reference, Timed
+from suite.device.contract import Cache, Call, DeviceUnavailableError, Reference, RefusedMeasurementError, Timed
 from suite.device.monitor import NO_MONITOR, Monitor, clock_of, open_monitor
 from suite.device.plausible import against_host
 from suite.device.refusal import why_not
@@ -135,7 +135,7 @@ class CudaDevice:
 
     def resolution_ns(self) -> float:
         readings = sorted(set(self.time(lambda: None, READINGS, 1)))
-        steps = [after - before for before, after in zip(readings, readings[1:], strict=False)]
+        steps = [after - before for before, after in pairwise(readings)]
         return min([EVENT_RESOLUTION_NS, *map(float, steps)])
 
     def overhead_ns(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from types import TracebackType
 from typing import Any
 
@@ -94,7 +93,7 @@ class GpuWatch(Watch):
         return assess(sample, title, self._device.index, instance=bool(self._device.partition))
 
 
-def family(pid: int) -> Collection[int]:
+def family(pid: int) -> frozenset[int]:
     """A process and its descendants, as far as they can be seen."""
     try:
         return frozenset({pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))})

@@ -49,9 +49,7 @@ SETUP_SHARE, WARM_SHARE = 0.3, 0.4
 class Measurement:
     """The state of one measuring process. `device` replaces the assignment's own."""
 
-    def __init__(
-        self, assignment: Assignment, bundle: Bundle, report: Reporter, device: Device | None = None
-    ) -> None:
+    def __init__(self, assignment: Assignment, bundle: Bundle, report: Reporter, device: Device | None = None) -> None:
         self.assignment = assignment
         self.device = device or registry.open_device(assignment.device)
         self._retaken_ns = 0

@@ -166,7 +166,11 @@ def _cycles(
             raise RuntimeError(f"torch wrote no trace to {beside}")
         keep(beside, directory / trace)
         averages = profiler.key_averages()
-        cycles.append(schema.ProfileCycle(last_step=step, active_steps=plan.active, trace=trace, rows=_rows(averages, device.sort_key)))
+        cycles.append(
+            schema.ProfileCycle(
+                last_step=step, active_steps=plan.active, trace=trace, rows=_rows(averages, device.sort_key)
+            )
+        )
         tables.append(averages.table(sort_by=device.sort_key, row_limit=row_limit, max_name_column_width=NAME_WIDTH))
 
     options = {name: getattr(plan, name) for name in ("skip_first", "wait", "warmup", "active", "repeat")}

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from suite.bundle import schema
-from suite.device.cuda import CudaDevice, open_device as open_cuda
+from suite.device.cuda import CudaDevice
+from suite.device.cuda import open_device as open_cuda
 from suite.device.monitor import Monitor
 from suite.device.nvml import GpuSampler
 

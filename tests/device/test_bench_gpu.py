@@ -39,7 +39,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Compl
     arguments = ["suite", "bench-gpu", "--preset", "smoke", "--cases", "matmul_add/64-bf16", "--arms", "eager"]
     arguments += ["--settings", "untuned", "--walkthrough", "--passes", "cold", "--output", str(output)]
     # The first state is taken when the worker describes its device.
-    done = start(arguments, states=[[1980, 0], [1200, THERMAL], [1200, THERMAL], [1980, 0]], strangers=[999_999_9, 999_999_8])
+    done = start(
+        arguments, states=[[1980, 0], [1200, THERMAL], [1200, THERMAL], [1980, 0]], strangers=[999_999_9, 999_999_8]
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done, reader.load(reader.runs(output)[0])
 
@@ -132,7 +134,9 @@ def test_without_a_gpu_the_command_says_so(tmp_path: Path) -> None:
 
 
 def test_the_prepared_script_prints_its_plan_without_a_gpu() -> None:
-    done = subprocess.run(["bash", "docker/gpu-check", "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "docker/gpu-check", "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and done.stderr == ""
     assert "s in all" in done.stdout and all(name in done.stdout for name in ("smoke", "matmul", "others", "pack"))
 

@@ -129,14 +129,19 @@ def test_the_device_tells_of_itself() -> None:
 
 def test_a_number_that_no_gpu_has_names_those_there_are() -> None:
     cuda = FakeCuda(Timeline(), ("NVIDIA H200", "NVIDIA A100"))
-    with pytest.raises(DeviceUnavailableError, match=r"no GPU 2; visible to torch: 0 \(NVIDIA H200\), 1 \(NVIDIA A100\)"):
+    with pytest.raises(
+        DeviceUnavailableError, match=r"no GPU 2; visible to torch: 0 \(NVIDIA H200\), 1 \(NVIDIA A100\)"
+    ):
         open_device(schema.Device(kind="cuda", index=2), cuda, "cpu")
 
 
 @pytest.mark.parametrize(
     ("raised", "said"),
     [
-        (RuntimeError("The NVIDIA driver on your system is too old (found version 11040). Please update"), "too old for this torch"),
+        (
+            RuntimeError("The NVIDIA driver on your system is too old (found version 11040). Please update"),
+            "too old for this torch",
+        ),
         (RuntimeError("Found no NVIDIA driver on your system. Please check"), "no driver of NVIDIA's is loaded"),
         (AssertionError("Torch not compiled with CUDA enabled"), "built without CUDA"),
         (RuntimeError("No CUDA GPUs are available"), "CUDA_VISIBLE_DEVICES"),

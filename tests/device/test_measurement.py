@@ -38,7 +38,9 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "RECOVERY_S", 0.0)
 
 
-def measurement(tmp_path: Path, under_test: CudaDevice, call: Any, name: str = "matmul_add/4096-bf16-hot") -> Measurement:
+def measurement(
+    tmp_path: Path, under_test: CudaDevice, call: Any, name: str = "matmul_add/4096-bf16-hot"
+) -> Measurement:
     (case,) = plan_cases(Request("quick", name, device=GPU))
     bundle = Bundle(tmp_path / "run")
     bundle.document(RUN, samples.run([case], device=GPU))
@@ -110,7 +112,7 @@ def test_a_time_below_what_the_peak_allows_is_refused(tmp_path: Path) -> None:
     timeline = Timeline()
     # 137 GFLOP in 20 us would be 6,900 TFLOP/s.
     found = measurement(tmp_path, on_gpu(timeline), timeline.work(1 * US, 20 * US))
-    with pytest.raises(RefusedMeasurementError, match="eager, block 4: .*above what"):
+    with pytest.raises(RefusedMeasurementError, match=r"eager, block 4: .*above what"):
         found._settled_block(SLOT, PLAN)
     assert reader.load(found.bundle.path).blocks == []
 
@@ -136,7 +138,13 @@ def test_a_block_on_the_processor_has_nothing_of_a_gpus(tmp_path: Path) -> None:
 
     found = measurement(tmp_path, open_device(schema.Device()), lambda: sum(range(100)))  # type: ignore[arg-type]
     block = found._settled_block(SLOT, PLAN)
-    assert (block.enqueue_ns, block.host_ns, block.clock_mhz, block.retake, block.conditions) == (None, None, None, 0, [])
+    assert (block.enqueue_ns, block.host_ns, block.clock_mhz, block.retake, block.conditions) == (
+        None,
+        None,
+        None,
+        0,
+        [],
+    )
     assert reader.load(found.bundle.path).retaken == []
 
 

@@ -38,7 +38,11 @@ def test_nothing_but_the_registry_asks_which_device_it_is() -> None:
 def test_every_kind_has_traits_a_module_and_the_same_interface(kind: str) -> None:
     module = __import__(registry.MODULES[kind], fromlist=["open_device"])
     (made,) = [each for name, each in vars(module).items() if name.endswith("Device") and name.lower().startswith(kind)]
-    wanted = {name for name in vars(Device) if not name.startswith("_")} | {"profiler_activities", "sort_key", "reference"}
+    wanted = {name for name in vars(Device) if not name.startswith("_")} | {
+        "profiler_activities",
+        "sort_key",
+        "reference",
+    }
     assert {name for name in wanted if not hasattr(made, name)} <= {"description"}
 
 
@@ -68,7 +72,8 @@ def test_a_gpus_variant_without_a_state_is_hot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("matmul_add/64-fp32-cold", "not steered on a cpu"), ("matmul_add/64-tf32", "a format of NVIDIA's")]
+    ("name", "said"),
+    [("matmul_add/64-fp32-cold", "not steered on a cpu"), ("matmul_add/64-tf32", "a format of NVIDIA's")],
 )
 def test_what_only_a_gpu_has_is_refused_on_a_processor(name: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
@@ -90,7 +95,15 @@ def test_a_gpus_arms_are_its_own() -> None:
 def test_the_walkthroughs_profiles_are_processes_of_their_own() -> None:
     run = plan(Request("quick", "matmul_add/64-bf16-hot", device=GPU), native("a test"), [])
     named = [f"{one.name} {arm.name}" for one, arm in further_profiles(run, run.cases[0])]
-    assert named == ["cold eager", "cold inductor", "warm eager", "warm inductor", "active20 eager", "active20 inductor", "wait0 eager"]
+    assert named == [
+        "cold eager",
+        "cold inductor",
+        "warm eager",
+        "warm inductor",
+        "active20 eager",
+        "active20 inductor",
+        "wait0 eager",
+    ]
     schedules = {one.name: one.schedule for one in run.cases[0].passes}
     assert (schedules["cold"].wait, schedules["cold"].warmup, schedules["cold"].active) == (1, 1, 3)
     assert schedules["active20"].active == 20

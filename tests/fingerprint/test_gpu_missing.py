@@ -58,7 +58,8 @@ def test_with_a_gpu_and_such_a_torch_nothing_is_missing(version: str):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"), [(9, "the kernel driver is not loaded"), (12, "libnvidia-ml.so.1 is not installed"), (18, "different versions")]
+    ("asked", "said"),
+    [(9, "the kernel driver is not loaded"), (12, "libnvidia-ml.so.1 is not installed"), (18, "different versions")],
 )
 def test_nvml_that_cannot_be_asked_is_a_reason_only_for_a_torch_without_cuda(asked: int, said: str):
     facts = {"count": why_none(DRIVER_THERE, asked)}
