@@ -295,6 +295,10 @@ def list_everything() -> None:
         print(f"  {name}/{found.grammar}\n      {found.title}")
         for preset, variants in found.variants.items():
             print(f"      {preset:10} {', '.join(variants)}")
+        for device, presets in found.device_variants.items():
+            print(f"      on {device} devices")
+            for preset, variants in presets.items():
+                print(f"        {preset:10} {', '.join(variants)}")
     print("\narms")
     for arm in ARMS.values():
         print(f"  {arm.name:18} {arm.description}")

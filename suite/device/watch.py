@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -16,17 +18,28 @@ from suite.device.sampling import Sampling
 INTERVAL_S = 1.0
 """Between two samples; one takes some 2 ms of a core, and none of the GPU's time."""
 
+SETTLING_NS = 1_000_000_000
+"""After a worker's start, the one before it may still be listed."""
+
 
 class GpuWatch(Watch):
     """Samples the GPU while it is entered. Without a sampler it sees nothing, for the `reason`."""
 
-    def __init__(self, device: schema.Device, sampler: GpuSampler | None, reason: str = "") -> None:
+    def __init__(
+        self,
+        device: schema.Device,
+        sampler: GpuSampler | None,
+        reason: str = "",
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self.reason = reason
         self._device = device
         self._sampler = sampler
         self._sampling = Sampling(sampler, INTERVAL_S) if sampler else None
         self._before: GpuSample | None = None
         self._told = False
+        self._clock = clock
+        self._followed: list[tuple[int, int | None]] = []
 
     def __enter__(self) -> GpuWatch:
         if self._sampling is not None:
@@ -52,12 +65,15 @@ class GpuWatch(Watch):
         if self._sampler is not None:
             self._sampler.own = family(pid)
             self._sampler.uses_it = True
+            self._followed.append((self._clock(), None))
 
     def leave(self) -> None:
         """The worker has ended: whoever computes now is a stranger."""
         if self._sampler is not None:
             self._sampler.own = frozenset({-1})
             self._sampler.uses_it = False
+            if self._followed:
+                self._followed[-1] = (self._followed[-1][0], self._clock())
 
     def fields(self) -> dict[str, Any]:
         """Fields of a telemetry reading: the latest sample, and once why there is none."""
@@ -73,7 +89,7 @@ class GpuWatch(Watch):
         """What the samples tell of the conditions of the run: those before it, and the latest of a GPU at work."""
         found: dict[str, schema.Finding] = {}
         samples = self._sampling.samples if self._sampling else ()
-        at_work = [sample for sample in samples if working(sample)]
+        at_work = [sample for sample in samples if working(sample) and self._of_a_worker(sample)]
         for sample in (self._before, *at_work[-1:]):
             if sample is not None:
                 for finding in self._assess(sample).findings:
@@ -87,6 +103,11 @@ class GpuWatch(Watch):
                 advice="see `make doctor`; NVML comes with the driver (libnvidia-ml.so.1)",
             )
         return list(found.values())
+
+    def _of_a_worker(self, sample: GpuSample) -> bool:
+        """Whether a worker was running; a driver lists a process for a while after it has ended, which would look like a stranger."""
+        spans = ((start + SETTLING_NS, end) for start, end in self._followed)
+        return any(start <= sample.at_ns and (end is None or sample.at_ns < end) for start, end in spans)
 
     def _assess(self, sample: GpuSample) -> Verdict:
         title = f"{self._device.index}: {self._device.name}"

@@ -90,6 +90,21 @@ def test_a_throttled_block_says_so_and_its_clock() -> None:
     assert any("hardware thermal slowdown" in each for each in block.conditions)
 
 
+IDLE = 1
+
+
+def test_a_gpu_that_had_finished_when_it_was_asked_is_not_called_slow() -> None:
+    timeline = Timeline()
+    block = device(timeline, FakeNvml(((345, IDLE),)))[0].time_block(timeline.work(2 * US, 5 * US), 3, 1, "hot")
+    assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (), False)
+
+
+def test_idleness_does_not_hide_heat() -> None:
+    timeline = Timeline()
+    block = device(timeline, FakeNvml(((345, IDLE | THERMAL),)))[0].time_block(timeline.work(2, 5 * US), 3, 1, "hot")
+    assert block.disturbed
+
+
 def test_without_nvml_a_block_has_no_clock_and_no_conditions() -> None:
     timeline = Timeline()
     block = device(timeline)[0].time_block(timeline.work(2 * US, 50 * US), 3, 1, "hot")

@@ -64,6 +64,29 @@ def test_the_runs_own_worker_is_no_stranger() -> None:
     assert watch._sampler is not None and watch._sampler.sample().other_processes.value == 1
 
 
+def test_a_worker_that_has_ended_and_is_still_listed_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SETTLING_NS", 0)
+    nvml = FakeNvml()
+    watch = open_watch(GPU, nvml)
+    watch.refusals()
+    watch.follow(4711)
+    watch.leave()
+    nvml.strangers = (4711,)
+    assert "gpu.other-processes" not in {finding.rule for finding in seen(watch).findings()}
+    watch.follow(4712)
+    assert "gpu.other-processes" not in {finding.rule for finding in watch.findings()}
+
+
+def test_a_stranger_beside_a_worker_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SETTLING_NS", 0)
+    nvml = FakeNvml()
+    watch = open_watch(GPU, nvml)
+    watch.refusals()
+    watch.follow(os.getpid())
+    nvml.strangers = (os.getpid(), 4711)
+    assert "gpu.other-processes" in {finding.rule for finding in seen(watch).findings()}
+
+
 def test_a_gpu_that_lets_nobody_compute_forbids_the_run() -> None:
     (refusal,) = open_watch(GPU, FakeNvml(mode=PROHIBITED)).refusals()
     assert "prohibited" in refusal.claim and "nvidia-smi" in refusal.advice
