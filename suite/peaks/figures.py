@@ -55,8 +55,8 @@ class Peaks:
 
     `patterns` are regular expressions for the whole name that a driver gives, without regard to case. `flops` holds dense
     rates in FLOP per s (int8: operations), one for each of `DTYPES`: the highest one published for the dtype, matrix units
-    included, never the figure with sparsity. `l3_bytes` is a cache between L2 and memory (AMD's Infinity Cache), 0 where there
-    is none. `multiprocessors` are SMs or CUs. `note` says what a reader has to know about the whole row.
+    included, never the figure with sparsity. `l3_bytes` is a cache between L2 and memory (AMD's
+    Infinity Cache). `multiprocessors` are SMs or CUs. `note` says what a reader has to know about the whole row.
     """
 
     model: str
@@ -101,14 +101,14 @@ def row(
     missing: Reasons = MappingProxyType({}),
     l2_mib: float | None,
     units: int | None,
-    l3_mib: float = 0,
+    l3_mib: float | None = None,
     sources: Mapping[str, str] = MappingProxyType({}),
     note: str = "",
 ) -> Peaks:
     """A row of a table: rates in TFLOP per s, `gb_per_s` in 1e9 bytes per s, caches in MiB.
 
     `source` is the document of every figure that `sources` names no other for (by dtype, or "memory", "l2", "l3", "units").
-    A dtype without a rate is not known, for the reason in `missing`, else because the document states none.
+    A dtype without a rate is not known, for the reason in `missing`, else because no figure was found.
     """
 
     def figure(name: str, value: Rate | None, scale: float, reason: str) -> Figure | NotKnown:
@@ -117,7 +117,7 @@ def row(
         number, said = value if isinstance(value, tuple) else (value, "")
         return Figure(number * scale, sources.get(name, source), said)
 
-    none = f"{source} states none"
+    none = "not on file: no figure for it was found in a document of the maker's"
     return Peaks(
         model=model,
         patterns=patterns,
@@ -125,7 +125,7 @@ def row(
         memory_bytes_per_s=figure("memory", gb_per_s, 1e9, none),
         flops=MappingProxyType({each: figure(each, rates.get(each), 1e12, missing.get(each, none)) for each in DTYPES}),
         l2_bytes=figure("l2", l2_mib, MIB, none),
-        l3_bytes=figure("l3", l3_mib, MIB, none),
+        l3_bytes=figure("l3", l3_mib, MIB, "no cache between L2 and memory is described"),
         multiprocessors=figure("units", units, 1, none),
         note=note,
     )
