@@ -186,6 +186,8 @@ def prepare(run: Run, bundle: Path) -> Machine:
         )
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
     facts = host.with_host({**collect(), "torch": answer.facts}, os.environ)
+    if answer.ceilings:
+        facts["ceilings"] = answer.ceilings
     return Machine(launch, cache, facts, not_run, answer.compile_ns, launches, findings, answer.device)
 
 

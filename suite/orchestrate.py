@@ -353,7 +353,10 @@ class Orchestrator:
     def _fingerprint(self, loaded: reader.Loaded) -> schema.Fingerprint:
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         during = telemetry.findings(loaded.telemetry, loaded.events, self.run.ablation)
-        return self.machine.fingerprint(self.run, effectives, [*during, *self.watch.findings()])
+        document = self.machine.fingerprint(self.run, effectives, [*during, *self.watch.findings()])
+        seen = self.watch.facts()
+        gpu = {**document.facts.get("gpu", {}), **seen}
+        return msgspec.structs.replace(document, facts={**document.facts, "gpu": gpu}) if seen else document
 
     def _stop_if_strict(self) -> None:
         """A strict run goes no further than the first process in which a setting is not in force.

@@ -22,7 +22,8 @@ from suite.fingerprint.software import torch as torch_facts
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """`no_compiler` is empty when compiled arms can run, else the reason in a clause; `compile_ns` is the kernel's wall time.
 
-    `device` is the device with what it tells of itself; `no_device` is empty unless it cannot be measured on, and then says why.
+    `device` is the device with what it tells of itself; `no_device` is empty unless it cannot be measured on.
+    `ceilings` are what it reaches.
     """
 
     facts: dict[str, Fact]
@@ -30,6 +31,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     compile_ns: int
     device: Description = Description()
     no_device: str = ""
+    ceilings: dict[str, Fact] = {}
 
 
 def probe(wanted: Description | None = None) -> Probe:
@@ -44,7 +46,9 @@ def probe(wanted: Description | None = None) -> Probe:
         return Probe(facts=facts, no_compiler="", compile_ns=0, device=wanted, no_device=str(error))
     reason = _try_to_compile(device)
     spent = time.perf_counter_ns() - start
-    return Probe(facts=facts, no_compiler=reason, compile_ns=spent, device=device.description)
+    return Probe(
+        facts=facts, no_compiler=reason, compile_ns=spent, device=device.description, ceilings=device.ceilings()
+    )
 
 
 def _try_to_compile(device: Device) -> str:

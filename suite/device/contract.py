@@ -102,6 +102,10 @@ class Watch:
         """What was seen of the conditions of the run."""
         return []
 
+    def facts(self) -> dict[str, schema.Fact]:
+        """What only a device at work shows, for the fingerprint's subject of the device."""
+        return {}
+
 
 class Device(Protocol):
     """A device in the worker that measures on it. Durations are in nanoseconds."""
@@ -146,6 +150,9 @@ class Device(Protocol):
 
     def in_force(self) -> dict[str, str]:
         """The device's modes in force that torch's own list does not name."""
+
+    def ceilings(self) -> dict[str, schema.Fact]:
+        """What the device can really do now, in FLOP/s and bytes/s, by name; empty where the state reference tells it. Never raises."""
 
     def usage(self) -> dict[str, str]:
         """What the process has used of the device ("cuda.peak_allocated_bytes")."""

@@ -59,6 +59,9 @@ class CpuDevice:
     def in_force(self) -> dict[str, str]:
         return {}
 
+    def ceilings(self) -> dict[str, schema.Fact]:
+        return {}
+
     def usage(self) -> dict[str, str]:
         return {}
 

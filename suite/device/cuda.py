@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from suite.bundle import schema
+from suite.device.ceilings import measure
 from suite.device.contract import Cache, Call, DeviceUnavailableError, Reference, RefusedMeasurementError, Timed
 from suite.device.monitor import NO_MONITOR, Monitor, clock_of, open_monitor
 from suite.device.plausible import against_host
 from suite.device.refusal import why_not
+from suite.fingerprint.facts import absent, ok
 
 T = TypeVar("T")
 
@@ -149,6 +151,19 @@ class CudaDevice:
             "device": f"{self.description.kind} {self.description.index}: {self.description.name}",
             "cuda_matmul_allow_bf16_reduced_precision_reduction": str(matmul.allow_bf16_reduced_precision_reduction),
         }
+
+    def ceilings(self) -> dict[str, schema.Fact]:
+        import torch
+
+        try:
+            found = measure(torch, self._where)
+        except Exception as error:  # a ceiling is worth knowing, and no reason to fail
+            return {"error": absent("suite.device.ceilings", f"{type(error).__name__}: {error!s:.200}")}
+        facts = {
+            f"{name} {each.unit}": ok(each.per_s, "measured before the run, events of the device", each.work)
+            for name, each in found.measured.items()
+        }
+        return facts | {name: absent("suite.device.ceilings", reason) for name, reason in found.missing.items()}
 
     def usage(self) -> dict[str, str]:
         return {"cuda.peak_allocated_bytes": str(self._cuda.max_memory_allocated())}

@@ -30,13 +30,8 @@ class Monitor:
         return self._sampler.sample()
 
     def judge(self, sample: GpuSample | None) -> Judged:
-        """What is to be held against a block that ran during the sample; nothing where nothing was told.
-
-        A GPU that had finished when it was asked and was not slowed down tells nothing of the block: idle clocks are low.
-        """
-        if sample is None or at_rest(sample):
-            return Judged(unknown=("the GPU's state was not seen while it worked",))
-        return judge([sample])
+        """What is to be held against a block that ran during the sample; nothing where nothing was told."""
+        return judge([sample] if sample is not None else [])
 
     def complete(self, device: schema.Device) -> schema.Device:
         """The description with what only NVML tells: the default clock, and whether it is a part of a GPU."""
@@ -59,9 +54,4 @@ def open_monitor(device: schema.Device, library: Any = None) -> Monitor:
 
 def clock_of(sample: GpuSample | None) -> int | None:
     """The clock of the multiprocessors in MHz, where it was told of a GPU at work."""
-    return sample.clock_mhz.value if sample is not None and not at_rest(sample) else None
-
-
-def at_rest(sample: GpuSample) -> bool:
-    """Whether the sample is of an idle GPU that nothing slows down."""
-    return IDLE in (sample.reasons.value or ()) and not sample.slowed_by
+    return sample.clock_mhz.value if sample is not None and IDLE not in (sample.reasons.value or ()) else None

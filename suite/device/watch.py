@@ -14,6 +14,7 @@ from suite.device.conditions import Verdict, assess, working
 from suite.device.contract import Watch
 from suite.device.nvml import GpuSample, GpuSampler
 from suite.device.sampling import Sampling
+from suite.device.under_load import under_load
 
 INTERVAL_S = 1.0
 """Between two samples; one takes some 2 ms of a core, and none of the GPU's time."""
@@ -103,6 +104,11 @@ class GpuWatch(Watch):
                 advice="see `make doctor`; NVML comes with the driver (libnvidia-ml.so.1)",
             )
         return list(found.values())
+
+    def facts(self) -> dict[str, schema.Fact]:
+        """What the working GPU showed: links train down and clocks drop at rest."""
+        samples = self._sampling.samples if self._sampling else ()
+        return under_load([sample for sample in samples if self._of_a_worker(sample)], self._device.index)
 
     def _of_a_worker(self, sample: GpuSample) -> bool:
         """Whether a worker was running; a driver lists a process for a while after it has ended, which would look like a stranger."""

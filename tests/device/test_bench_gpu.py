@@ -39,9 +39,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Compl
     arguments = ["suite", "bench-gpu", "--preset", "smoke", "--cases", "matmul_add/64-bf16", "--arms", "eager"]
     arguments += ["--settings", "untuned", "--walkthrough", "--passes", "cold", "--output", str(output)]
     # The first state is taken when the worker describes its device.
-    done = start(
-        arguments, states=[[1980, 0], [1200, THERMAL], [1200, THERMAL], [1980, 0]], strangers=[999_999_9, 999_999_8]
-    )
+    done = start(arguments, states=[[1980, 0], [1200, THERMAL], [1980, 0]], strangers=[999_999_9, 999_999_8])
     assert done.returncode == 0, done.stdout + done.stderr
     return done, reader.load(reader.runs(output)[0])
 

@@ -99,12 +99,6 @@ def test_a_gpu_that_had_finished_when_it_was_asked_is_not_called_slow() -> None:
     assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (), False)
 
 
-def test_idleness_does_not_hide_heat() -> None:
-    timeline = Timeline()
-    block = device(timeline, FakeNvml(((345, IDLE | THERMAL),)))[0].time_block(timeline.work(2, 5 * US), 3, 1, "hot")
-    assert block.disturbed
-
-
 def test_without_nvml_a_block_has_no_clock_and_no_conditions() -> None:
     timeline = Timeline()
     block = device(timeline)[0].time_block(timeline.work(2 * US, 50 * US), 3, 1, "hot")
@@ -171,6 +165,23 @@ def test_why_a_gpu_cannot_be_used_is_one_clause(raised: Exception, said: str) ->
     with pytest.raises(DeviceUnavailableError) as refused:
         open_device(schema.Device(kind="cuda"), cuda, "cpu")
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_ceilings_that_cannot_be_measured_cost_nothing_but_themselves() -> None:
+    (fact,) = device(Timeline())[0].ceilings().values()
+    assert fact.value is None and fact.note
+
+
+def test_ceilings_are_facts_with_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    from suite.device import cuda
+    from suite.device.ceilings import Ceiling, Ceilings
+
+    one = Ceiling(name="bf16", per_s=7e14, median_per_s=6.9e14, unit="FLOP/s", work="8192", calls=9, rounds_ns=[1])
+    found = Ceilings(device="NVIDIA H200", measured={"bf16": one}, missing={"copy": "no room"})
+    monkeypatch.setattr(cuda, "measure", lambda torch, where: found)
+    facts = device(Timeline())[0].ceilings()
+    assert (facts["bf16 FLOP/s"].value, facts["bf16 FLOP/s"].note) == (7e14, "8192")
+    assert facts["copy"].value is None and facts["copy"].note == "no room"
 
 
 def test_a_torch_without_cuda_is_named() -> None:
