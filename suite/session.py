@@ -320,7 +320,8 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 _same_device(path, planned.device, machine.device)
                 for case in planned.cases:
                     workload(case.workload).check_again(case)
-            planned = msgspec.structs.replace(planned, device=machine.device)
+            if machine.device != planned.device:
+                planned = msgspec.structs.replace(planned, device=machine.device)
             listed = "" if resumed else sbom.read(os.environ)
             if isinstance(listed, bytes):
                 write_bytes(path / SBOM, listed)
