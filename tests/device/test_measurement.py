@@ -159,7 +159,7 @@ def test_a_cold_case_makes_one_call_an_iteration(tmp_path: Path) -> None:
 
     under_test = on_gpu(timeline)
     under_test.__class__ = Recorded
-    found = measurement(tmp_path, under_test, timeline.work(2 * US, 300 * US), "matmul_add/4096-bf16-cold")
+    found = measurement(tmp_path, under_test, timeline.work(2 * US, 60 * US), "pointwise_chain/64x64-fp32-cold")
     found._warm_up()
     plan = found._plan(found._warm_up())
     assert plan.calls_per_iteration == {"eager": 1}

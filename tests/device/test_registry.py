@@ -110,6 +110,12 @@ def test_the_walkthroughs_profiles_are_processes_of_their_own() -> None:
     assert (schedules["wait0"].wait, schedules["wait0"].warmup) == (0, 0)
 
 
+def test_a_flushed_cache_and_a_bias_of_one_dimension_get_no_further_profiles() -> None:
+    for name in ("matmul_add/4096-bf16-cold", "matmul_add/4096-bf16-bias1d-hot", "matmul_add/b8-64-bf16-hot"):
+        (case,) = plan_cases(Request("quick", name, device=GPU))
+        assert case.passes == []
+
+
 def test_profiles_can_be_chosen_and_an_unknown_one_is_named() -> None:
     (case,) = plan_cases(Request("smoke", "matmul_add/64-bf16-hot", device=GPU, walkthrough=True, passes="warm"))
     assert [one.name for one in case.passes] == ["warm"]

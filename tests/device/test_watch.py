@@ -87,6 +87,17 @@ def test_a_stranger_beside_a_worker_is_a_finding(monkeypatch: pytest.MonkeyPatch
     assert "gpu.other-processes" in {finding.rule for finding in seen(watch).findings()}
 
 
+def test_a_workers_descendants_are_no_strangers() -> None:
+    import subprocess
+    import sys
+
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as child:
+        watch = open_watch(GPU, FakeNvml(strangers=(os.getpid(), child.pid)))
+        watch.follow(os.getpid())
+        assert watch._sampler is not None and watch._sampler.sample().other_processes.value == 0
+        child.communicate(b"")
+
+
 def test_a_gpu_that_lets_nobody_compute_forbids_the_run() -> None:
     (refusal,) = open_watch(GPU, FakeNvml(mode=PROHIBITED)).refusals()
     assert "prohibited" in refusal.claim and "nvidia-smi" in refusal.advice
