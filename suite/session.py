@@ -93,7 +93,10 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         path.mkdir(parents=True)
     except OSError as error:
         raise unwritable(path, error) from error
-    if options.engine != "auto":
+    apart = registry.traits(planned.device).no_container
+    if apart and not choice.engine.containerised:
+        choice = engines.Choice(engines.native(apart), starts_container=False)
+    if options.engine != "auto" and not apart:
         planned = msgspec.structs.replace(planned, command=f"{planned.command} ENGINE={options.engine}")
     return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
 
@@ -268,6 +271,8 @@ def _ignored(request: Request) -> list[str]:
         "DESIGN": bool(request.ablation and request.ablation.design == "alone"),
         "ROUNDS": bool(request.ablation and request.ablation.rounds),
         "MODEL_REVISION": request.model_revision is not None,
+        "DEVICE": bool(request.device.index),
+        "PASSES": bool(request.passes),
         **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }
     return [name for name, was_given in given.items() if was_given]

@@ -58,7 +58,7 @@ class Traits:
     `caches` are the states of the last cache that a case can be measured in, the default first. `default_arms` stand in for arms that
     nobody named; `not_for` maps an arm's name to the reason why it makes no sense here, `precisions` the matmul precisions that make a
     difference here to their names in words. `target` is the Makefile's, `environment` what workers are given. `further_passes`: whether
-    cases get their further profiles (`schema.Pass`).
+    cases get their further profiles (`schema.Pass`). `no_container` says why a run starts no container of its own; empty when it may.
     """
 
     kind: str
@@ -69,6 +69,7 @@ class Traits:
     precisions: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     further_passes: bool = False
+    no_container: str = ""
 
 
 class Watch:

@@ -30,6 +30,7 @@ TRAITS = {
         precisions={"highest": "highest: float32 as it is", "high": "high: float32 rounded to TF32"},
         # One numbering of several devices, which NVML has too.
         further_passes=True,
+        no_container="a run on a GPU is started in its container by hand: docker run --gpus all ... speedproof:cuda bench-gpu",
         environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
     ),
 }

@@ -54,6 +54,14 @@ def test_several_gpus_are_named_and_one_is_measured(finished: Finished) -> None:
     assert loaded.run.device.clock_mhz == 1980
 
 
+def test_the_command_that_repeats_the_run_is_one_that_make_has(finished: Finished) -> None:
+    run = finished[1].run
+    assert run.command == (
+        "make bench-gpu PRESET=smoke CASES=matmul_add/64-bf16 ARMS=eager WALKTHROUGH=yes PASSES=cold SETTINGS=untuned"
+    )
+    assert "speedproof:cuda" in run.engine.reason
+
+
 def test_every_block_has_the_hosts_time_beside_the_devices(finished: Finished) -> None:
     measured = [block for block in finished[1].blocks if block.phase == "measure"]
     assert measured and all(block.enqueue_ns and block.host_ns for block in measured)
