@@ -42,10 +42,19 @@ class Member:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A bundle that is not compared: how it was named, and why not, in a sentence."""
+    """A bundle that is not compared: how it was named, and why not, in a sentence. `told` is that without where the bundle lies.
+
+    A page is passed on: it names a bundle by its folder's own name.
+    """
 
     name: str
     reason: str
+    told: str
+
+    @property
+    def own_name(self) -> str:
+        """The last part of the name."""
+        return self.name.rstrip("/").rpartition("/")[2] or self.name
 
 
 @dataclass(frozen=True)
@@ -69,8 +78,16 @@ def gather(names: Sequence[str], output: Path) -> Gathered:
             check = manifest.check(bundle.path, ignore=REPORTS)
             members.append(Member(letters(len(members)), bundle, _results(bundle), check))
         except BundleError as error:
-            left_out.append(LeftOut(plain(name), plain(error, 600)))
+            places = (f"{Path(name)}: ", f"{Path(name)}/", f"{output}/")
+            left_out.append(LeftOut(plain(name), plain(error, 600), plain(without(str(error), *places), 600)))
     return Gathered(tuple(members), tuple(left_out))
+
+
+def without(text: str, *parts: str) -> str:
+    """`text` without any of `parts`."""
+    for part in parts:
+        text = text.replace(part, "")
+    return text
 
 
 def letters(position: int) -> str:

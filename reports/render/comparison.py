@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports.compare.ceilings import Share, ceilings
 from reports.compare.cells import Cell, Row
-from reports.compare.load import Member
+from reports.compare.load import Member, without
 from reports.compare.machines import Group
 from reports.compare.matrix import Comparison
 from reports.compare.parity import Side, torch_version
@@ -245,7 +245,7 @@ def _card(found: Comparison, member: Member) -> Card:
     ]
     intact, sentence = view.integrity(member.check)
     wrong = [] if intact else [plain(sentence)]
-    wrong += [plain(each) for each in member.bundle.notes]
+    wrong += [plain(without(each, f"{member.bundle.path}/")) for each in member.bundle.notes]
     wrong += [plain(each.claim) for each in view.findings(member.bundle) if each.severity == "wrong"]
     if not run.publishable:
         wrong += [

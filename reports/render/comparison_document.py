@@ -71,12 +71,12 @@ def write(found: Comparison, output: Path) -> list[Path]:
             raise BundleError(
                 f"{output}: a bundle's files are sealed by its checksums; name a folder outside of {one.bundle.path}."
             )
-    html = render_html(found)
-    contents = ((HTML, html.encode()), (PDF, render_pdf(html, found.baseline.bundle)), (CSV, table_csv(found).encode()))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BundleError(f"{folder}: cannot be made ({error.strerror or error}); name another --output.") from error
+    html = render_html(found)
+    contents = ((HTML, html.encode()), (PDF, render_pdf(html, found.baseline.bundle)), (CSV, table_csv(found).encode()))
     for name, content in contents:
         write_bytes(folder / name, content)
     return [folder / name for name, _ in contents]
