@@ -44,6 +44,11 @@ def test_units_that_hide_their_identity_make_no_product(tmp_path: Path) -> None:
     ]
 
 
+def test_an_identity_that_equal_machines_share_tells_no_units_apart(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, facts={"identity": {"machine_id": fact(name, "masked")}}) for name in "abc"]
+    assert grouped(*paths) == [("ABC", 1)]
+
+
 def test_gpus_and_products_are_part_of_the_model(tmp_path: Path) -> None:
     gpu = {"gpu": {"gpu 0 name": fact("Fast GPU"), "gpu 1 name": fact("Fast GPU"), "gpu 0 uuid": fact("u")}}
     vendor = {"system": {"sys_vendor": fact("Maker"), "product_name": fact("One")}}

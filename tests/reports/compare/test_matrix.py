@@ -177,8 +177,9 @@ def test_three_units_on_both_sides_are_compared_as_models_with_units_as_replicat
     assert eager.verdict.word == "faster"
 
 
-def test_two_units_of_a_model_are_not_compared_as_one(tmp_path: Path) -> None:
-    assert models(tmp_path, (3, 2)).models == ()
+@pytest.mark.parametrize("units", [(3, 2), (2, 3)])
+def test_two_units_of_a_model_are_not_compared_as_one(tmp_path: Path, units: tuple[int, int]) -> None:
+    assert models(tmp_path, units).models == ()
 
 
 def shares(cells: tuple[Cell, ...]) -> list[tuple[str, float] | str]:
