@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ from suite.bundle.reader import Loaded
 Bound = Literal["memory", "arithmetic"]
 
 REFERENCE_DTYPE = "float32"
-"""The dtype of the small product among the reference readings: it says nothing about the rate in another one."""
+"""The dtype of the reference product where a reading does not name another: it says nothing about the rate in any but its own."""
 
 MOST = 2**80
 """No call computes or moves more: a stranger's number above it is no amount."""
@@ -41,16 +42,24 @@ def ceilings(bundle: Loaded) -> tuple[Ceiling, ...]:
     """The best readings of the run: what disturbs a machine takes away from its rates, it does not add. Empty without readings."""
     if not bundle.states:
         return ()
-    count = len(bundle.states)
-    return (
-        Ceiling("memory", max(series(bundle.states, "memory bandwidth")), None, f"triad, best of {count} readings"),
+    found = [
         Ceiling(
-            "arithmetic",
-            max(series(bundle.states, "arithmetic rate")),
-            REFERENCE_DTYPE,
-            f"small {REFERENCE_DTYPE} product, best of {count} readings",
-        ),
-    )
+            "memory", max(series(bundle.states, "memory bandwidth")), None, f"triad, best of {_readings(bundle.states)}"
+        )
+    ]
+    by_dtype: dict[str, list[schema.State]] = {}
+    for state in bundle.states:
+        # Bundles of schema 1.1 do not name it.
+        by_dtype.setdefault(getattr(state, "gemm_dtype", REFERENCE_DTYPE), []).append(state)
+    for dtype, states in by_dtype.items():
+        size = round((states[0].gemm_operations / 2) ** (1 / 3))
+        source = f"{dtype} product of {size} x {size}, best of {_readings(states)}"
+        found.append(Ceiling("arithmetic", max(series(states, "arithmetic rate")), dtype, source))
+    return tuple(found)
+
+
+def _readings(states: Sequence[schema.State]) -> str:
+    return f"{len(states)} reading{'s' if len(states) != 1 else ''}"
 
 
 def least_times(case: schema.Case, found: tuple[Ceiling, ...]) -> list[tuple[Ceiling, float]]:

@@ -39,7 +39,7 @@ EFFECTS = {
 # In the order of their effect; what is named nowhere is SMALL. Facts are "<subject>.<name>", settings "setting.<name>"
 # (as in force), and what the measuring processes saw "in force.<kind>.<name>".
 _LARGE = (
-    "gpu.gpu * name", "gpu.gpu * mig*", "gpu.gpu * power_limit*", "gpu.gpu * clock_*maximum*", "gpu.count", "cpu.model",
+    "run.device", "gpu.gpu * name", "gpu.gpu * mig*", "gpu.gpu * power_limit*", "gpu.gpu * clock_*maximum*", "gpu.count", "cpu.model",
     "cpu.sockets", "cpu.physical_cores", "cpu.allowed_cpus", "cpu.quota_cpus", "container.cpu_quota_cpus", "container.cpuset_cpus",
     "in force.library.*", "in force.affinity", "in force.torch.cpu_capability", "in force.torch.blas",
     "in force.torch.grad_enabled", "in force.torch.inference_mode", "in force.torch.mkldnn_enabled",
@@ -129,7 +129,10 @@ def _untold(name: str, told: Mapping[str, Known]) -> Known:
 
 def _plan(run: schema.Run) -> dict[str, Known]:
     engine = run.engine
+    device = getattr(run, "device", None)  # named from schema 1.2 on
+    on = {name: str(getattr(device, name)) for name in ("kind", "name", "partition")} if device else {"kind": "cpu"}
     return {
+        "run.device": Known(True, {name: text for name, text in on.items() if text}),
         "run.settings": Known(True, run.launch.settings),
         "run.threads": Known(True, run.launch.threads or "one a core"),
         "run.smt": Known(True, run.launch.smt),

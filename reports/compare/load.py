@@ -39,6 +39,16 @@ class Member:
         """The run's id as one printable line."""
         return plain(self.bundle.run.run_id, 80)
 
+    @property
+    def intact(self) -> bool:
+        """Whether the bundle's files are what was measured, by its own checksums."""
+        return bool(self.check.matching) and not (self.check.changed or self.check.missing or self.check.unlisted)
+
+    @property
+    def publishable(self) -> bool:
+        """Whether the run says that it meets every run rule, and nothing in it was changed since."""
+        return self.bundle.run.publishable and self.intact
+
 
 @dataclass(frozen=True)
 class LeftOut:

@@ -24,17 +24,21 @@ class Model:
     sockets: str | None
     cores: str | None
     gpus: tuple[str, ...]
+    device: str = ""
     product: str | None = None
 
     @property
     def name(self) -> str:
-        """The model in words: GPUs first, because they then do the work."""
+        """The model in words: the device that did the work first, else the GPUs that are there."""
         cores = f", {self.cores} cores" if self.cores else ""
-        cpu = f"{self.cpu}{cores}" if self.cpu else ""
-        gpus = [
-            f"{self.gpus.count(gpu)} x {gpu}" if self.gpus.count(gpu) > 1 else gpu for gpu in dict.fromkeys(self.gpus)
-        ]
-        return " on ".join([*([" and ".join(gpus)] if gpus else []), *([cpu] if cpu else [])]) or UNKNOWN
+        gpus = [f"{n} x {gpu}" if (n := self.gpus.count(gpu)) > 1 else gpu for gpu in dict.fromkeys(self.gpus)]
+        parts = [self.device or " and ".join(gpus), f"{self.cpu}{cores}" if self.cpu else ""]
+        return " on ".join(part for part in parts if part) or UNKNOWN
+
+    @property
+    def without_product(self) -> tuple[object, ...]:
+        """What is left where the product's name is hidden."""
+        return self.cpu, self.sockets, self.cores, self.gpus, self.device
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,14 @@ def gpu_names(member: Member) -> tuple[str, ...]:
     return tuple(text for number in numbers if (text := value_text(member, "gpu", f"gpu {number} name")))
 
 
+def device(member: Member) -> str:
+    """The device that a run measured on, beside the processor: its name and, of a part of a GPU, the part. Empty on a processor."""
+    found = getattr(member.bundle.run, "device", None)  # bundles of schema 1.1 were all measured on processors
+    if found is None or found.kind == "cpu":
+        return ""
+    return plain(" ".join(part for part in (found.name or found.kind, found.partition) if part), 120)
+
+
 def model(member: Member) -> Model:
     """The machine model that a bundle's fingerprint describes."""
     maker, product = (value_text(member, "system", name) for name in ("sys_vendor", "product_name"))
@@ -83,6 +95,7 @@ def model(member: Member) -> Model:
         sockets=value_text(member, "cpu", "sockets"),
         cores=value_text(member, "cpu", "physical_cores"),
         gpus=gpu_names(member),
+        device=device(member),
         product=" ".join(part for part in (maker, product) if part) or None,
     )
 
@@ -113,10 +126,9 @@ def _key(member: Member, models: dict[str, Model]) -> object:
     own = models[member.letter]
     if own.cpu is None and not own.gpus:
         return unit(member) or member.letter
-    bare = (own.cpu, own.sockets, own.cores, own.gpus)
-    products = {m.product for m in models.values() if (m.cpu, m.sockets, m.cores, m.gpus) == bare and m.product}
+    products = {m.product for m in models.values() if m.without_product == own.without_product and m.product}
     product = own.product or (next(iter(products)) if len(products) == 1 else None)
-    return (*bare, product)
+    return (*own.without_product, product)
 
 
 def _known(found: Model) -> int:

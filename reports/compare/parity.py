@@ -20,6 +20,8 @@ REFUSED = ("suite", "case", "dtype", "precision")
 """What no reader can allow: these would be two measurements under one name."""
 
 MOST_NAMED = 3
+RESTATED = {"matmul_precision", "cache"}
+"""Parameters that only repeat what has a field of its own."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,12 @@ def definition(case: schema.Case, *, with_dtype: bool = True) -> dict[str, Any]:
         | ({"dtype": one.dtype} if with_dtype else {})
         for one in case.inputs
     ]
+    elsewhere = RESTATED if with_dtype else RESTATED | {"dtype"}
     found: dict[str, Any] = {
         "workload": case.workload,
-        "parameters": {name: value for name, value in case.parameters.items() if with_dtype or name != "dtype"},
+        "parameters": {name: value for name, value in case.parameters.items() if name not in elsewhere},
+        # Steered only on devices; a processor's caches are as the call before left them.
+        "cache": getattr(case, "cache", "") or "hot",
         "inputs": inputs,
         "weights": msgspec.to_builtins(case.weights) if case.weights else None,
         "floating-point operations": case.floating_point_operations,
@@ -91,8 +96,8 @@ def threads(side: Side) -> str | None:
 
 
 def precision(side: Side) -> dict[str, Any]:
-    """The modes in force that decide in which precision the case computed."""
-    return {
+    """The modes, asked for and in force, that decide in which precision the case computed."""
+    return {"matmul precision": getattr(side.case, "matmul_precision", "highest")} | {
         name: value
         for name, value in agreed(effectives(side.member, side.case.name), lambda event: event.torch).items()
         if PRECISION.search(name)

@@ -63,7 +63,7 @@ def _values(found: Comparison, row: Row, cell: Cell) -> tuple[object, ...]:
         cell.member.bundle.run.run_id,
         group.model.name,
         len(group.units),
-        cell.member.bundle.run.publishable,
+        cell.member.publishable,
         found.baseline.letter,
         cell.status,
         status_word(cell) if cell.status == "ranked" else "",

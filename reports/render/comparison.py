@@ -162,7 +162,7 @@ def _table_row(found: Comparison, row: Row, cell: Cell) -> TableRow:
         case=plain(row.case, 120),
         arm=plain(row.arm, 60),
         letter=cell.member.letter,
-        run=f"{cell.member.letter}{'' if cell.member.bundle.run.publishable else '*'}",
+        run=f"{cell.member.letter}{'' if cell.member.publishable else '*'}",
         time=numbers.time(cell.typical_ns),
         time_interval=_times(interval) if interval else "",
         ratio="1" if cell.status == "baseline" else numbers.ratio(cell.ratio),
@@ -251,7 +251,7 @@ def _card(found: Comparison, member: Member) -> Card:
         wrong += [
             f"not publishable: {'; '.join(plain(reason, 120) for reason in run.reasons) or 'the run does not say why'}"
         ]
-    return Card(member.letter, member.run_id, member is found.baseline, run.publishable, lines, wrong)
+    return Card(member.letter, member.run_id, member is found.baseline, member.publishable, lines, wrong)
 
 
 def _joined(sides: list[Side], read: object) -> str:

@@ -22,6 +22,9 @@ from suite.statistics.ratio import Interval
 CEILING_STYLES = {"memory": (INK, "-"), "arithmetic": (INK, ":")}
 HATCH = "#d6dbe3"
 MOST_REASON = 70
+FEW_DECADES = 1.6
+FARTHEST_CEILING = 6.0
+"""A ceiling that allows a time this many times below the fastest is only pointed at: drawn to scale it would squeeze all else."""
 
 
 def times(rows: Sequence[Row]) -> str:
@@ -38,7 +41,11 @@ def times(rows: Sequence[Row]) -> str:
         axes = figure.subplots()
         scale, unit = numbers.time_unit(min(cell.typical_ns or 1.0 for _, cell in lines))
         values = [edge / scale for _, cell in lines for edge in _edges(cell)]
+        nearest = min(values) / FARTHEST_CEILING
+        values += [least / scale for _, cell in lines for _, least in _ceilings(cell) if least / scale >= nearest]
         low, high = min(values) / 1.15, max(values) * 1.15
+        if any(least / scale < nearest for _, cell in lines for _, least in _ceilings(cell)):
+            low /= (high / low) ** 0.15  # for the pointers at the left edge
         axes.set_xscale("log")
         # Room at the right for what is written beside the dots.
         axes.set_xlim(low, high * (high / low) ** 0.45)
@@ -49,7 +56,8 @@ def times(rows: Sequence[Row]) -> str:
                 axes.axhline(place - 0.5, color=GRID, linewidth=1)
         axes.set_yticks(range(len(lines)), [_label(row, cell) for row, cell in lines])
         axes.set_ylim(len(lines) - 0.45, -0.55)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        few = math.log10(high / low) < FEW_DECADES
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.minorticks_off()
         axes.grid(axis="x", color=GRID, linewidth=0.6)
@@ -63,7 +71,7 @@ def _edges(cell: Cell) -> list[float]:
     edges = [cell.typical_ns or 1.0, *(math.exp(value) for value in cell.log_times)]
     if isinstance(cell.interval_ns, Interval):
         edges += [cell.interval_ns.low, cell.interval_ns.high]
-    return edges + [least for _, least in _ceilings(cell)]
+    return edges
 
 
 def _ceilings(cell: Cell) -> list[tuple[str, float]]:
@@ -73,7 +81,7 @@ def _ceilings(cell: Cell) -> list[tuple[str, float]]:
 
 
 def _label(row: Row, cell: Cell) -> str:
-    return plain(f"{row.arm}  {cell.member.letter}{'' if cell.member.bundle.run.publishable else '*'}", 60)
+    return plain(f"{row.arm}  {cell.member.letter}{'' if cell.member.publishable else '*'}", 60)
 
 
 def _line(axes: Any, place: int, cell: Cell, scale: float) -> None:
@@ -95,11 +103,7 @@ def _line(axes: Any, place: int, cell: Cell, scale: float) -> None:
         )
         axes.add_patch(ground)
         shade = MUTED
-    for bound, least in _ceilings(cell):
-        ink, style = CEILING_STYLES[bound]
-        axes.plot(
-            [least / scale] * 2, [place - 0.38, place + 0.38], color=ink, linestyle=style, linewidth=1.3, zorder=2
-        )
+    _draw_ceilings(axes, place, cell, scale)
     edge = typical
     if isinstance(cell.interval_ns, Interval):
         low, high = cell.interval_ns.low / scale, cell.interval_ns.high / scale
@@ -116,6 +120,31 @@ def _line(axes: Any, place: int, cell: Cell, scale: float) -> None:
         _beside(cell, word), (max(edge, *processes), place), xytext=(6, 0), textcoords="offset points", va="center",
         fontsize=7.5, color=shade, bbox=box, zorder=5,
     )  # fmt: skip
+
+
+def _draw_ceilings(axes: Any, place: int, cell: Cell, scale: float) -> None:
+    left, _ = axes.get_xlim()
+    outside = []
+    for bound, least in _ceilings(cell):
+        ink, style = CEILING_STYLES[bound]
+        if least / scale < left:
+            outside.append(least)
+        else:
+            axes.plot(
+                [least / scale] * 2, [place - 0.38, place + 0.38], color=ink, linestyle=style, linewidth=1.3, zorder=2
+            )
+    if outside:
+        text = f"◂ {numbers.time(max(outside))}"
+        axes.annotate(
+            text,
+            (left, place),
+            xytext=(2, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=6.5,
+            color=MUTED,
+            zorder=2,
+        )
 
 
 def _beside(cell: Cell, word: str) -> str:

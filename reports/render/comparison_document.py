@@ -32,7 +32,7 @@ def context(found: Comparison) -> dict[str, Any]:
         "mark": comparison.mark(found),
         "rows": comparison.table(found),
         "left_out": found.gathered.left_out,
-        "unpublishable": [one.letter for one in found.members if not one.bundle.run.publishable],
+        "unpublishable": [one.letter for one in found.members if not one.publishable],
         "cases": [_case(found, case) for case in dict.fromkeys(row.case for row in found.rows)],
         # Script and style are files of ours; no text of a bundle is in either. The page's policy lets this script alone run.
         "script": Markup(script),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
-from reports.compare.machines import UNKNOWN, Group, groups
+from reports.compare.machines import UNKNOWN, Group, groups, model
 from tests.reports.compare.bundles import POINTWISE, arms, bundle, fact, gathered
 
 TIMES = {POINTWISE: arms(100e3, 50e3, processes=2)}
@@ -78,3 +79,14 @@ def test_machines_that_do_not_say_what_they_are_are_not_taken_for_one_model(tmp_
     paths = [bundle(tmp_path / name, TIMES, cpu=None, unit=name) for name in "ab"]
     assert grouped(*paths) == [("A", 1), ("B", 1)]
     assert of(*paths)[0].subject == f"this unit of {UNKNOWN}"
+
+
+def test_what_a_run_measured_on_names_its_model(tmp_path: Path) -> None:
+    (member,) = gathered(bundle(tmp_path / "a", TIMES)).members
+    for device, name in (
+        (SimpleNamespace(kind="cpu", name="", partition=""), "Test CPU, 2 cores"),
+        (SimpleNamespace(kind="cuda", name="Fast GPU", partition="1g.10gb"), "Fast GPU 1g.10gb on Test CPU, 2 cores"),
+    ):
+        run = SimpleNamespace(device=device)
+        seen = SimpleNamespace(bundle=SimpleNamespace(run=run, fingerprint=member.bundle.fingerprint))
+        assert model(seen).name == name  # type: ignore[arg-type]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from reports.compare.ceilings import Share
+from reports.compare.ceilings import Share, ceilings
 from reports.compare.cells import Cell, Row
 from reports.compare.matrix import Comparison, compare
 from suite.bundle import schema
@@ -210,6 +211,19 @@ def test_the_small_product_says_nothing_about_another_dtype(tmp_path: Path) -> N
     found = shares(row(compare(gathered(path, other))).cells)
     assert found[0] == ("memory", pytest.approx(0.0002, rel=0.02))
     assert isinstance(found[1], str)
+
+
+def test_a_reading_that_names_its_dtype_is_the_ceiling_of_that_dtype() -> None:
+    readings = [
+        SimpleNamespace(
+            triad_bytes=10**9, triad_ns=10**6, gemm_operations=2 * 8192**3, gemm_ns=10**6 * n, gemm_dtype="bfloat16"
+        )
+        for n in (3, 2)
+    ]
+    memory, arithmetic = ceilings(SimpleNamespace(states=readings))  # type: ignore[arg-type]
+    assert memory.rate == pytest.approx(1e12)
+    assert (arithmetic.dtype, arithmetic.rate) == ("bfloat16", pytest.approx(2 * 8192**3 / 2e-3))
+    assert arithmetic.source == "bfloat16 product of 8192 x 8192, best of 2 readings"
 
 
 def test_numbers_that_no_call_has_are_no_amounts(tmp_path: Path) -> None:

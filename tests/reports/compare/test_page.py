@@ -76,6 +76,15 @@ def test_runs_that_are_not_publishable_are_marked_with_their_reasons(tmp_path: P
     assert "*</td>" not in render_html(compare(gathered(*whole)))
 
 
+def test_a_run_whose_files_were_changed_is_marked_whatever_it_says(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, unit=name, publishable=True) for name in "pq"]
+    with (paths[1] / "events.jsonl").open("a") as file:
+        file.write(paths[0].joinpath("events.jsonl").read_text().splitlines(keepends=True)[0])
+    text = render_html(compare(gathered(*paths)))
+    assert "<td>B*</td>" in text and "<td>A</td>" in text
+    assert "1 changed (events.jsonl)" in text
+
+
 def test_left_out_bundles_are_named_on_the_page(tmp_path: Path) -> None:
     paths = [bundle(tmp_path / name, TIMES, unit=name) for name in "pqr"]
     (paths[1] / RUN).write_text("{}")

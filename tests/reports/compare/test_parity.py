@@ -127,3 +127,10 @@ def test_fields_are_allowed_by_name(tmp_path: Path) -> None:
         allowed(["cpu"])
     with pytest.raises(BundleError, match="dtype cannot be allowed"):
         allowed(["torch", "dtype"])
+
+
+def test_parameters_that_restate_another_field_define_no_case(tmp_path: Path) -> None:
+    restated = half("float32") | {
+        "parameters": {"size": 64, "dtype": "float32", "matmul_precision": "highest", "cache": "hot"}
+    }
+    assert cell(against(tmp_path, case_changes=restated)) == ("ranked", [])
