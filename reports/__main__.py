@@ -122,7 +122,7 @@ def compare(
     from reports.compare.load import gather
     from reports.compare.matrix import compare as compare_all
     from reports.compare.parity import allowed
-    from reports.plain import plain
+    from reports.plain import one_line
     from suite.bundle.errors import BundleError
 
     try:
@@ -137,7 +137,7 @@ def compare(
             print(path)
     except BundleError as error:
         # The sentence may quote a bundle: nothing in it may steer the terminal.
-        refuse(BundleError(plain(error, 1200)))
+        refuse(BundleError(one_line(error, 1200)))
 
 
 if __name__ == "__main__":

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from reports.render.plain_text import plain
+
 MOST_CHARACTERS = 300
 
 
-def plain(text: object, most: int = MOST_CHARACTERS) -> str:
-    """`text` on one line, at most `most` characters, with everything that does not print written as an escape.
-
-    Control characters could move a terminal's cursor or break an SVG's XML, and marks of writing direction could show a text that is not
-    there: "\\x1b[2J" becomes the characters that stand in this line.
-    """
-    raw = str(text)
-    shown = " ".join(raw[: 2 * most].split())
-    if not shown.isprintable():
-        shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in shown)
-    return shown if len(shown) <= most and len(raw) <= 2 * most else f"{shown[: most - 1]}…"
+def one_line(text: object, most: int = MOST_CHARACTERS) -> str:
+    """Any value as text on one line, of at most `most` characters, without what could steer a terminal or break an SVG's XML."""
+    return plain(" ".join(plain(str(text)).split()), most)

@@ -21,28 +21,29 @@ class Aligned:
 
 
 def align(base: Member, members: Sequence[Member]) -> list[Aligned]:
-    """One entry a case, the baseline's cases first.
+    """One entry a case, the baseline's cases first; each case of a bundle stands in one row.
 
-    A bundle that lacks a case but has it in another dtype is shown in that row, to be refused there with the reason, unless the other
-    dtype has a row of its own: because the baseline has it, or two bundles have.
+    A bundle that lacks a case may have it under another name (a GPU's names end in the state of its cache), or in another dtype, to be
+    refused with that reason: then it stands in the row as well, unless it is a case of the baseline's own.
     """
     rows: list[Aligned] = []
-    own_rows = _own_rows(base, members)
-    stand_ins: set[tuple[str, str]] = set()
+    placed: set[tuple[str, str]] = set()
+    own = {case.name for case in base.bundle.run.cases}
     for name in _names(base, members):
         cases = {one.letter: case for one in members for case in one.bundle.run.cases if case.name == name}
-        if all((letter, name) in stand_ins for letter in cases):
+        cases = {letter: case for letter, case in cases.items() if (letter, name) not in placed}
+        if not cases:
             continue
         first = cases.get(base.letter) or next(iter(cases.values()))
-        sides = []
         for one in members:
-            case = cases.get(one.letter)
-            if case is None and name in own_rows:
-                case = _in_another_dtype(one, first, own_rows)
-                stand_ins |= {(one.letter, case.name)} if case else set()
-            if case is not None:
-                sides.append(Side(one, case))
-        rows.append(Aligned(name, first.title, tuple(sides)))
+            if one.letter not in cases and name in own:
+                free = [c for c in one.bundle.run.cases if c.name not in own and (one.letter, c.name) not in placed]
+                found = _like(first, free)
+                if found is not None:
+                    cases[one.letter] = found
+        placed |= {(letter, case.name) for letter, case in cases.items()}
+        sides = tuple(Side(one, cases[one.letter]) for one in members if one.letter in cases)
+        rows.append(Aligned(name, first.title, sides))
     return rows
 
 
@@ -51,20 +52,10 @@ def _names(base: Member, members: Sequence[Member]) -> list[str]:
     return list(dict.fromkeys(case.name for one in ordered for case in one.bundle.run.cases))
 
 
-def _own_rows(base: Member, members: Sequence[Member]) -> set[str]:
-    names = [case.name for one in members for case in one.bundle.run.cases]
-    return {case.name for case in base.bundle.run.cases} | {name for name in names if names.count(name) > 1}
-
-
-def _in_another_dtype(member: Member, like: schema.Case, own_rows: set[str]) -> schema.Case | None:
-    wanted = parity.definition(like, with_dtype=False)
-    return next(
-        (
-            case
-            for case in member.bundle.run.cases
-            if case.name not in own_rows
-            and case.dtype != like.dtype
-            and parity.definition(case, with_dtype=False) == wanted
-        ),
-        None,
-    )
+def _like(wanted: schema.Case, free: Sequence[schema.Case]) -> schema.Case | None:
+    """The case among `free` that is `wanted` by its definition: best in its precision too, else in its dtype, else in another."""
+    whole, bare = parity.definition(wanted), parity.definition(wanted, with_dtype=False)
+    same = [case for case in free if case.dtype == wanted.dtype and parity.definition(case) == whole]
+    same.sort(key=lambda case: parity.asked_precision(case) != parity.asked_precision(wanted))
+    other = [case for case in free if case.dtype != wanted.dtype and parity.definition(case, with_dtype=False) == bare]
+    return next(iter([*same, *other]), None)

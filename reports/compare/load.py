@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from reports.plain import plain
+from reports.plain import one_line
 from reports.results import Results, results
 from suite.bundle import manifest, reader
 from suite.bundle.errors import BundleError
@@ -37,7 +37,7 @@ class Member:
     @property
     def run_id(self) -> str:
         """The run's id as one printable line."""
-        return plain(self.bundle.run.run_id, 80)
+        return one_line(self.bundle.run.run_id, 80)
 
     @property
     def intact(self) -> bool:
@@ -89,7 +89,7 @@ def gather(names: Sequence[str], output: Path) -> Gathered:
             members.append(Member(letters(len(members)), bundle, _results(bundle), check))
         except BundleError as error:
             places = (f"{Path(name)}: ", f"{Path(name)}/", f"{output}/")
-            left_out.append(LeftOut(plain(name), plain(error, 600), plain(without(str(error), *places), 600)))
+            left_out.append(LeftOut(one_line(name), one_line(error, 600), one_line(without(str(error), *places), 600)))
     return Gathered(tuple(members), tuple(left_out))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.compare.load import Member
-from reports.plain import plain
+from reports.plain import one_line
 from suite.bundle.schema import Fact
 
 UNITS_OF_A_PRODUCT = 3
@@ -69,7 +69,7 @@ def fact(member: Member, subject: str, name: str) -> Fact | None:
 def value_text(member: Member, subject: str, name: str) -> str | None:
     """A fact's value as one printable line; None when there is none."""
     found = fact(member, subject, name)
-    return None if found is None or found.value is None or found.value == "" else plain(found.value, 120)
+    return None if found is None or found.value is None or found.value == "" else one_line(found.value, 120)
 
 
 def gpu_names(member: Member) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ def device(member: Member) -> str:
     found = getattr(member.bundle.run, "device", None)  # bundles of schema 1.1 were all measured on processors
     if found is None or found.kind == "cpu":
         return ""
-    return plain(" ".join(part for part in (found.name or found.kind, found.partition) if part), 120)
+    return one_line(" ".join(part for part in (found.name or found.kind, found.partition) if part), 120)
 
 
 def model(member: Member) -> Model:

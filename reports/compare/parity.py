@@ -10,7 +10,7 @@ import msgspec
 
 from reports.compare.fields import PRECISION, Effect, Field, Known, agreed, effectives
 from reports.compare.load import Member
-from reports.plain import plain
+from reports.plain import one_line
 from suite.bundle import schema
 from suite.bundle.errors import BundleError
 
@@ -77,7 +77,7 @@ def definition(case: schema.Case, *, with_dtype: bool = True) -> dict[str, Any]:
         "weights": msgspec.to_builtins(case.weights) if case.weights else None,
         "floating-point operations": case.floating_point_operations,
     }
-    return found | ({"minimum bytes": case.minimum_bytes, "variant": case.variant} if with_dtype else {})
+    return found | ({"minimum bytes": case.minimum_bytes} if with_dtype else {})
 
 
 def torch_version(side: Side) -> str | None:
@@ -95,9 +95,14 @@ def threads(side: Side) -> str | None:
     return None if seen is None else str(seen)
 
 
+def asked_precision(case: schema.Case) -> str:
+    """Torch's setting for products of float32 that the plan asks for; bundles of schema 1.1 asked for none but the default."""
+    return str(getattr(case, "matmul_precision", "highest"))
+
+
 def precision(side: Side) -> dict[str, Any]:
     """The modes, asked for and in force, that decide in which precision the case computed."""
-    return {"matmul precision": getattr(side.case, "matmul_precision", "highest")} | {
+    return {"matmul precision": asked_precision(side.case)} | {
         name: value
         for name, value in agreed(effectives(side.member, side.case.name), lambda event: event.torch).items()
         if PRECISION.search(name)
@@ -112,7 +117,7 @@ def refusals(baseline: Side, other: Side) -> list[Difference]:
         found.append(
             Difference(
                 "suite",
-                f"suite {plain(versions[1], 40)}, in the baseline {plain(versions[0], 40)}: another major version",
+                f"suite {one_line(versions[1], 40)}, in the baseline {one_line(versions[0], 40)}: another major version",
             )
         )
     same_dtype = baseline.case.dtype == other.case.dtype
@@ -120,12 +125,15 @@ def refusals(baseline: Side, other: Side) -> list[Difference]:
     if names:
         found.append(Difference("case", f"the case is defined differently ({_some(names)})"))
     if not same_dtype:
-        dtypes = [plain(side.case.dtype, 40) for side in (baseline, other)]
+        dtypes = [one_line(side.case.dtype, 40) for side in (baseline, other)]
         found.append(Difference("dtype", f"dtype {dtypes[1]}, in the baseline {dtypes[0]}"))
     modes = precision(baseline), precision(other)
     differing = [name for name in modes[0] if name in modes[1] and modes[0][name] != modes[1][name]]
     if differing:
-        told = [f"{plain(n, 40)} {plain(modes[1][n], 40)}, in the baseline {plain(modes[0][n], 40)}" for n in differing]
+        told = [
+            f"{one_line(n, 40)} {one_line(modes[1][n], 40)}, in the baseline {one_line(modes[0][n], 40)}"
+            for n in differing
+        ]
         found.append(Difference("precision", f"another precision ({_some(told)})"))
     return found
 
@@ -136,7 +144,7 @@ def asked(baseline: Side, other: Side) -> list[Difference]:
     for field, word, read in (("torch", "torch", torch_version), ("threads", "threads", threads)):
         ours, theirs = read(baseline), read(other)
         if ours is not None and theirs is not None and ours != theirs:
-            found.append(Difference(field, f"{word} {plain(theirs, 60)}, in the baseline {plain(ours, 60)}"))
+            found.append(Difference(field, f"{word} {one_line(theirs, 60)}, in the baseline {one_line(ours, 60)}"))
     return found
 
 
@@ -147,7 +155,7 @@ def _differing(one: dict[str, Any], other: dict[str, Any], prefix: str = "") -> 
         if isinstance(ours, dict) and isinstance(theirs, dict):
             names += _differing(ours, theirs, f"{name} ")
         elif ours != theirs or (name in one) != (name in other):
-            names.append(plain(f"{prefix}{name}", 60))
+            names.append(one_line(f"{prefix}{name}", 60))
     return names
 
 

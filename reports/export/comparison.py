@@ -9,7 +9,7 @@ import re
 from reports.compare.ceilings import Share
 from reports.compare.cells import Cell, Row
 from reports.compare.matrix import Comparison
-from reports.plain import plain
+from reports.plain import one_line
 from reports.render.comparison import note, status_word
 from suite.statistics.ratio import Interval, Ratio
 
@@ -26,7 +26,7 @@ _FORMULA = re.compile(r"(^|[,;|\t\r\n\"'])(\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20
 
 def text_cell(text: object) -> str:
     """A text that no spreadsheet executes: on one line, with an apostrophe before whatever could begin a formula."""
-    return _FORMULA.sub(r"\1\2'", plain(text, 500))
+    return _FORMULA.sub(r"\1\2'", one_line(text, 500))
 
 
 def table_csv(found: Comparison) -> str:

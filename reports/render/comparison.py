@@ -12,7 +12,7 @@ from reports.compare.machines import Group
 from reports.compare.matrix import Comparison
 from reports.compare.parity import Side, torch_version
 from reports.compare.parity import threads as threads_in_force
-from reports.plain import plain
+from reports.plain import one_line
 from reports.render import container, facts, numbers, view
 from reports.results import ArmResult
 from suite.statistics.ratio import Interval
@@ -80,7 +80,7 @@ def headline(found: Comparison) -> str:
     phrases = [_phrase(found, cells[one.letter], row) for one in others]
     arm = next((cell.arm.arm for cell in row.cells if cell.arm), None)
     who = view.arm_in_words(arm) if arm else row.arm
-    return f"{plain(row.title)}, {who}: {'; '.join(phrases)}."
+    return f"{one_line(row.title)}, {who}: {'; '.join(phrases)}."
 
 
 def _phrase(found: Comparison, cell: Cell, row: Row) -> str:
@@ -159,8 +159,8 @@ def _table_row(found: Comparison, row: Row, cell: Cell) -> TableRow:
     ranked = cell.status in ("ranked", "baseline")
     interval = cell.interval_ns if isinstance(cell.interval_ns, Interval) else None
     return TableRow(
-        case=plain(row.case, 120),
-        arm=plain(row.arm, 60),
+        case=one_line(row.case, 120),
+        arm=one_line(row.arm, 60),
         letter=cell.member.letter,
         run=f"{cell.member.letter}{'' if cell.member.publishable else '*'}",
         time=numbers.time(cell.typical_ns),
@@ -201,7 +201,7 @@ def note(row: Row, cell: Cell) -> str:
         parts.append(f"measured as {cell.case.case.name}")
     if cell.verdict and cell.verdict.word in (None, "inconclusive"):
         parts += [cell.verdict.reason, *([on_each(cell.verdict.advice)] if cell.verdict.advice else [])]
-    return "; ".join(plain(part, 200) for part in parts)
+    return "; ".join(one_line(part, 200) for part in parts)
 
 
 def on_each(advice: str) -> str:
@@ -235,8 +235,8 @@ def _card(found: Comparison, member: Member) -> Card:
     unit = next(number for number, unit in enumerate(found.group(member).units, 1) if member in unit)
     lines = [
         ("Unit", f"{unit} of {len(found.group(member).units)}"),
-        ("When", f"{plain(view.stretches(member.bundle), 120)}, preset {plain(run.preset, 40)}"),
-        ("Where", plain(container.where(run.engine), 200)),
+        ("When", f"{one_line(view.stretches(member.bundle), 120)}, preset {one_line(run.preset, 40)}"),
+        ("Where", one_line(container.where(run.engine), 200)),
         ("PyTorch", _joined(sides, torch_version) or _fact(member, "torch", "version")),
         ("Threads", _joined(sides, threads_in_force) or "the bundle does not tell"),
         ("Settings", f"{run.launch.settings}"),
@@ -244,25 +244,25 @@ def _card(found: Comparison, member: Member) -> Card:
         ("Best rates", "; ".join(limits) or "the run measured none"),
     ]
     intact, sentence = view.integrity(member.check)
-    wrong = [] if intact else [plain(sentence)]
-    wrong += [plain(without(each, f"{member.bundle.path}/")) for each in member.bundle.notes]
-    wrong += [plain(each.claim) for each in view.findings(member.bundle) if each.severity == "wrong"]
+    wrong = [] if intact else [one_line(sentence)]
+    wrong += [one_line(without(each, f"{member.bundle.path}/")) for each in member.bundle.notes]
+    wrong += [one_line(each.claim) for each in view.findings(member.bundle) if each.severity == "wrong"]
     if not run.publishable:
         wrong += [
-            f"not publishable: {'; '.join(plain(reason, 120) for reason in run.reasons) or 'the run does not say why'}"
+            f"not publishable: {'; '.join(one_line(reason, 120) for reason in run.reasons) or 'the run does not say why'}"
         ]
     return Card(member.letter, member.run_id, member is found.baseline, member.publishable, lines, wrong)
 
 
 def _joined(sides: list[Side], read: object) -> str:
     assert callable(read)
-    return ", ".join(dict.fromkeys(plain(text, 60) for side in sides if (text := read(side)) is not None))
+    return ", ".join(dict.fromkeys(one_line(text, 60) for side in sides if (text := read(side)) is not None))
 
 
 def _fact(member: Member, name: str, field: str) -> str:
     fingerprint = member.bundle.fingerprint
     found = fingerprint.facts.get(name, {}).get(field) if fingerprint else None
-    return plain(facts.fact_text(field, found), 120) if found else "the bundle does not tell"
+    return one_line(facts.fact_text(field, found), 120) if found else "the bundle does not tell"
 
 
 def _ceiling(bound: str, rate: float, source: str) -> str:
@@ -341,7 +341,7 @@ def unit_words(found: Comparison) -> str:
 def command(found: Comparison) -> str:
     """What makes this page again."""
     runs = " ".join(one.bundle.run.run_id for one in found.members)
-    parts = ["make compare", f"RUNS={shlex.quote(plain(runs, 2000))}"]
+    parts = ["make compare", f"RUNS={shlex.quote(one_line(runs, 2000))}"]
     if found.baseline is not found.members[0]:
         parts.append(f"BASELINE={shlex.quote(found.baseline.run_id)}")
     if found.allow:

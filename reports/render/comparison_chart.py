@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 from reports.compare.ceilings import ceilings, least_times
 from reports.compare.cells import Cell, Row
-from reports.plain import plain
+from reports.plain import one_line
 from reports.render import numbers
 from reports.render.charts import GRID, INK, MUTED, STYLE, VERDICT_COLOURS, svg
 from reports.render.comparison import status_word
@@ -64,7 +64,7 @@ def times(rows: Sequence[Row]) -> str:
         axes.set_axisbelow(True)
         axes.tick_params(length=0)
         axes.set_xlabel(f"{unit} a call (log scale), less is faster")
-        return svg(figure, f"Times of {plain(rows[0].case, 120)} in every run")
+        return svg(figure, f"Times of {one_line(rows[0].case, 120)} in every run")
 
 
 def _edges(cell: Cell) -> list[float]:
@@ -81,7 +81,7 @@ def _ceilings(cell: Cell) -> list[tuple[str, float]]:
 
 
 def _label(row: Row, cell: Cell) -> str:
-    return plain(f"{row.arm}  {cell.member.letter}{'' if cell.member.publishable else '*'}", 60)
+    return one_line(f"{row.arm}  {cell.member.letter}{'' if cell.member.publishable else '*'}", 60)
 
 
 def _line(axes: Any, place: int, cell: Cell, scale: float) -> None:
@@ -152,5 +152,5 @@ def _beside(cell: Cell, word: str) -> str:
     if cell.status == "baseline":
         return f"{time}, baseline"
     if cell.ratio is None:
-        return plain(f"{time}, {word}: {cell.reasons[0].text if cell.reasons else ''}", MOST_REASON)
+        return one_line(f"{time}, {word}: {cell.reasons[0].text if cell.reasons else ''}", MOST_REASON)
     return f"{time}, {numbers.ratio(cell.ratio)} {word}"

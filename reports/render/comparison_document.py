@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from reports.compare.matrix import Comparison
 from reports.export.comparison import table_csv
-from reports.plain import plain
+from reports.plain import one_line
 from reports.render import comparison, comparison_chart, comparison_ledger
 from reports.render.document import TEMPLATES, environment, render_pdf
 from suite.bundle.errors import BundleError
@@ -45,7 +45,7 @@ def _case(found: Comparison, case: str) -> tuple[str, str, Markup, list[tuple[st
     rows = [row for row in found.rows if row.case == case]
     # The chart is our own SVG; every text in it was escaped by matplotlib.
     chart = Markup(comparison_chart.times(rows))
-    return plain(case, 120), plain(rows[0].title), chart, [(plain(row.arm, 60), row.floor) for row in rows]
+    return one_line(case, 120), one_line(rows[0].title), chart, [(one_line(row.arm, 60), row.floor) for row in rows]
 
 
 def render_html(found: Comparison) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.compare.fields import EFFECTS, Effect, Field, Known
-from reports.plain import plain
+from reports.plain import one_line
 from reports.render import facts
 
 MOST_ENTRIES = 6
@@ -71,24 +71,24 @@ def name(key: str) -> str:
     """A field's key in words: "cpu.model" is "CPU: model"."""
     head, dot, tail = key.partition(".")
     if not dot or "/" in head or head == "setting" or "'" in head:
-        return plain(f"setting {tail}" if head == "setting" else key, 120)
+        return one_line(f"setting {tail}" if head == "setting" else key, 120)
     if head == "in force":
         kind, _, rest = tail.partition(".")
-        return plain(f"in force: {facts.field_name(f'{kind} {rest}'.strip())}", 120)
-    return plain(f"{facts.title(head)}: {facts.field_name(tail)}", 120)
+        return one_line(f"in force: {facts.field_name(f'{kind} {rest}'.strip())}", 120)
+    return one_line(f"{facts.title(head)}: {facts.field_name(tail)}", 120)
 
 
 def _text(short: str, value: Known | None, known: Sequence[Known], shared: bool) -> str:
     if value is None:
         return "does not have it"
     if not value.known:
-        return plain(f"({value.note})", MOST)
+        return one_line(f"({value.note})", MOST)
     if value.value is None:
         return "absent"
     rest = _without_shared(value.value, [each.value for each in known]) if shared else value.value
     entries = facts.lines(short, rest) or ["none"]
     more = len(entries) - MOST_ENTRIES
-    return plain("; ".join(entries[:MOST_ENTRIES]) + (f"; and {more} more" if more > 0 else ""), MOST)
+    return one_line("; ".join(entries[:MOST_ENTRIES]) + (f"; and {more} more" if more > 0 else ""), MOST)
 
 
 def _without_shared(value: Any, all_values: Sequence[Any]) -> Any:

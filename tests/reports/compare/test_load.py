@@ -119,7 +119,7 @@ def test_numbers_that_cannot_be_worked_out_leave_only_their_bundle_out(
 def test_no_word_of_a_bundle_reaches_a_sentence_with_control_characters(tmp_path: Path) -> None:
     path = change(bundle(tmp_path / "x", TIMES), '"schema_version": "1.1"', '"schema_version": "9\\u001b[2J\\u202e"')
     told = reason(path, tmp_path)
-    assert told.isprintable() and "\\x1b[2J" in told
+    assert told.isprintable() and "schema 9 [2J is not" in told
 
 
 def test_a_page_does_not_tell_where_a_bundle_lay(tmp_path: Path) -> None:

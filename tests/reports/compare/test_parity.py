@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from reports.compare.align import _like
 from reports.compare.matrix import Comparison, compare
 from reports.compare.parity import allowed
 from suite.bundle import schema
@@ -14,6 +16,12 @@ from tests.reports.compare.bundles import POINTWISE, arms, bundle, gathered
 
 TIMES = {POINTWISE: arms(100e3, 50e3)}
 FASTER = {POINTWISE: arms(50e3, 20e3)}
+
+
+CASE: dict[str, object] = {
+    "workload": "w", "parameters": {"size": 64}, "inputs": [], "dtype": "float32", "weights": None,
+    "floating_point_operations": 1, "minimum_bytes": 1,
+}  # fmt: skip
 
 
 def half(dtype: str) -> dict[str, object]:
@@ -134,3 +142,34 @@ def test_parameters_that_restate_another_field_define_no_case(tmp_path: Path) ->
         "parameters": {"size": 64, "dtype": "float32", "matmul_precision": "highest", "cache": "hot"}
     }
     assert cell(against(tmp_path, case_changes=restated)) == ("ranked", [])
+
+
+def test_the_same_case_under_another_name_stands_in_the_same_row_and_is_ranked(tmp_path: Path) -> None:
+    # A GPU's names end in the state of its cache.
+    found = against(tmp_path, times={f"{POINTWISE}-hot": arms(50e3, 20e3)})
+    assert {row.case for row in found.rows} == {POINTWISE}
+    assert cell(found) == ("ranked", [])
+    assert found.rows[0].cells[1].case is not None and found.rows[0].cells[1].case.case.name == f"{POINTWISE}-hot"
+
+
+def test_a_case_stands_in_one_row_only_and_in_its_own_when_the_baseline_has_it(tmp_path: Path) -> None:
+    base = bundle(tmp_path / "base", {POINTWISE: arms(100e3, 50e3), f"{POINTWISE}-b": arms(90e3, 50e3)})
+    found = compare(gathered(base, bundle(tmp_path / "other", {f"{POINTWISE}-b": arms(50e3, 20e3)}, unit="2")))
+    assert {row.case: row.cells[1].status for row in found.rows} == {
+        POINTWISE: "unmeasured",
+        f"{POINTWISE}-b": "ranked",
+    }
+
+
+def test_of_two_cases_alike_the_one_in_the_same_precision_is_taken(tmp_path: Path) -> None:
+    wanted, rounded = (
+        SimpleNamespace(**CASE, matmul_precision="highest"),
+        SimpleNamespace(**CASE, matmul_precision="high"),
+    )
+    bf16 = SimpleNamespace(**{**CASE, "dtype": "bfloat16"}, matmul_precision="highest")
+    like = SimpleNamespace(**CASE, matmul_precision="highest")
+    assert _like(wanted, [bf16, rounded, like]) is like  # type: ignore[list-item, arg-type]
+    assert _like(wanted, [bf16, rounded]) is rounded  # type: ignore[list-item, arg-type]
+    assert _like(wanted, [bf16]) is bf16  # type: ignore[list-item, arg-type]
+    cold = SimpleNamespace(**CASE, matmul_precision="highest", cache="cold")
+    assert _like(wanted, [cold]) is None  # type: ignore[list-item, arg-type]
