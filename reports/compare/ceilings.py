@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from reports.compare.parity import asked_precision
 from reports.state import series
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
@@ -64,11 +65,13 @@ def _readings(states: Sequence[schema.State]) -> str:
 
 def least_times(case: schema.Case, found: tuple[Ceiling, ...]) -> list[tuple[Ceiling, float]]:
     """(ceiling, ns that it allows a call to take at the least), of those ceilings that bear on the case."""
+    # A product of float32 that may be rounded goes by another rate than one that may not.
+    dtype = case.dtype if asked_precision(case) == "highest" or case.dtype != "float32" else "float32, rounded"
     amounts = {"memory": case.minimum_bytes, "arithmetic": case.floating_point_operations}
     return [
         (ceiling, amount / ceiling.rate * 1e9)
         for ceiling in found
-        if (amount := amounts[ceiling.bound]) and 0 < amount < MOST and ceiling.dtype in (None, case.dtype)
+        if (amount := amounts[ceiling.bound]) and 0 < amount < MOST and ceiling.dtype in (None, dtype)
     ]
 
 

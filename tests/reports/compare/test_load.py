@@ -57,7 +57,9 @@ def test_a_damaged_bundle_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_newer_bundle_is_left_out_by_its_schema(tmp_path: Path) -> None:
-    path = change(bundle(tmp_path / "x", TIMES), '"schema_version": "1.1"', '"schema_version": "2.0"')
+    path = change(
+        bundle(tmp_path / "x", TIMES), f'"schema_version": "{schema.SCHEMA_VERSION}"', '"schema_version": "2.0"'
+    )
     assert "schema 2.0" in reason(path, tmp_path)
 
 
@@ -117,7 +119,11 @@ def test_numbers_that_cannot_be_worked_out_leave_only_their_bundle_out(
 
 
 def test_no_word_of_a_bundle_reaches_a_sentence_with_control_characters(tmp_path: Path) -> None:
-    path = change(bundle(tmp_path / "x", TIMES), '"schema_version": "1.1"', '"schema_version": "9\\u001b[2J\\u202e"')
+    path = change(
+        bundle(tmp_path / "x", TIMES),
+        f'"schema_version": "{schema.SCHEMA_VERSION}"',
+        '"schema_version": "9\\u001b[2J\\u202e"',
+    )
     told = reason(path, tmp_path)
     assert told.isprintable() and "schema 9 [2J is not" in told
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from reports.compare.ceilings import Share, ceilings
+from reports.compare.ceilings import Share, ceilings, least_times
 from reports.compare.cells import Cell, Row
 from reports.compare.matrix import Comparison, compare
 from suite.bundle import schema
@@ -223,6 +224,12 @@ def test_a_reading_that_names_its_dtype_is_the_ceiling_of_that_dtype() -> None:
     memory, arithmetic = ceilings(SimpleNamespace(states=readings))  # type: ignore[arg-type]
     assert memory.rate == pytest.approx(1e12)
     assert (arithmetic.dtype, arithmetic.rate) == ("bfloat16", pytest.approx(2 * 8192**3 / 2e-3))
+    rounded = SimpleNamespace(
+        minimum_bytes=None, floating_point_operations=10**9, dtype="float32", matmul_precision="high"
+    )
+    exact = SimpleNamespace(minimum_bytes=None, floating_point_operations=10**9, dtype="float32")
+    fp32 = replace(arithmetic, dtype="float32")
+    assert len(least_times(exact, (fp32,))) == 1 and least_times(rounded, (fp32,)) == []  # type: ignore[arg-type]
     assert arithmetic.source == "bfloat16 product of 8192 x 8192, best of 2 readings"
 
 
