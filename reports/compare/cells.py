@@ -16,7 +16,7 @@ from reports.results import ArmResult, CaseResult
 from suite.statistics.pairs import whole_pairs
 from suite.statistics.ratio import Interval, log_time
 from suite.statistics.unpaired import UnpairedRatio, mean_interval, welch
-from suite.statistics.verdict import MINIMUM_NOISE_FLOOR, NoiseFloor, Verdict, noise_floor
+from suite.statistics.verdict import NoiseFloor, Verdict, noise_floor
 
 Status = Literal["baseline", "ranked", "refused", "asked", "unmeasured", "no baseline"]
 
@@ -26,7 +26,8 @@ class Cell:
     """One arm of one case in one bundle. `status` tells whether it takes part: "ranked" alone does, against the "baseline".
 
     `reasons` say why not (refused, asked, unmeasured); `allowed` what differs and was allowed. `log_times` holds the log of a call's time
-    in ns for each process; `typical_ns` is their geometric mean and `interval_ns` Student's over processes, or why there is none.
+    in ns for each process; `typical_ns` is their geometric mean and `interval_ns` Student's over processes, or the reason. `floor` is
+    the noise floor that the ratio has to leave.
     """
 
     member: Member
@@ -40,18 +41,18 @@ class Cell:
     reasons: tuple[Difference, ...] = ()
     allowed: tuple[Difference, ...] = ()
     ratio: UnpairedRatio | None = None
+    floor: NoiseFloor | None = None
     verdict: Verdict | None = None
     adjusted_p: float | None = None
 
 
 @dataclass(frozen=True)
 class Row:
-    """One arm of one case over all bundles; `floor` is the noise floor that a ratio has to leave."""
+    """One arm of one case over all bundles."""
 
     case: str
     title: str
     arm: str
-    floor: NoiseFloor
     cells: tuple[Cell, ...]
 
     @property
@@ -76,7 +77,9 @@ def rows_of(
         cells = [_cell(one, by_letter.get(one.letter), against, label, allow) for one in members]
         baseline_cell = next(cell for cell in cells if cell.member is base)
         cells = [_with_ratio(cell, baseline_cell) for cell in cells]
-        rows.append(Row(aligned.case, aligned.title, label, _floor(cells, sessions), tuple(cells)))
+        again = _between_sessions(cells, sessions)
+        cells = [replace(cell, floor=_floor(cell, baseline_cell, again)) if cell.ratio else cell for cell in cells]
+        rows.append(Row(aligned.case, aligned.title, label, tuple(cells)))
     return rows
 
 
@@ -129,20 +132,31 @@ def _with_ratio(cell: Cell, baseline: Cell) -> Cell:
     return replace(cell, ratio=found)
 
 
-def _floor(cells: Sequence[Cell], sessions: Sequence[tuple[Member, Member]]) -> NoiseFloor:
-    """The widest of: what eager shows against itself in each bundle, and what a unit shows against itself in another session."""
+def _between_sessions(
+    cells: Sequence[Cell], sessions: Sequence[tuple[Member, Member]]
+) -> list[tuple[set[str], NoiseFloor]]:
+    """What units show against themselves in another session, with the letters of the two runs.
+
+    Without an interval that would be the noise of single processes, which says nothing about sessions.
+    """
     by_letter = {cell.member.letter: cell for cell in cells if cell.status in ("baseline", "ranked")}
-    floors = [
-        replace(cell.case.noise_floor, source=f"{letter}: {cell.case.noise_floor.source}")
-        for letter, cell in by_letter.items()
-        if cell.case
-    ]
+    found = []
     for one, other in sessions:
         first, second = by_letter.get(one.letter), by_letter.get(other.letter)
-        if first and second:
-            again = welch(first.log_times, second.log_times)
-            # A floor of two sessions without an interval would be that of single processes, and says nothing about sessions.
-            if not isinstance(again, str) and again.interval is not None:
-                source = f"{second.member.letter} against {first.member.letter}: one unit under the same conditions, in two sessions"
-                floors.append(NoiseFloor(noise_floor(again).delta, source))
-    return max(floors, key=lambda each: each.delta, default=NoiseFloor(MINIMUM_NOISE_FLOOR, "assumed"))
+        again = welch(first.log_times, second.log_times) if first and second else ""
+        if not isinstance(again, str) and again.interval is not None:
+            source = f"{other.letter} against {one.letter}: one unit under the same conditions, in two sessions"
+            found.append(({one.letter, other.letter}, NoiseFloor(noise_floor(again).delta, source)))
+    return found
+
+
+def _floor(cell: Cell, baseline: Cell, again: Sequence[tuple[set[str], NoiseFloor]]) -> NoiseFloor:
+    """The widest of what eager shows against itself in either run, and of what either's unit shows against itself in another session."""
+    sides = (baseline, cell)
+    floors = [
+        replace(side.case.noise_floor, source=f"{side.member.letter}: {side.case.noise_floor.source}")
+        for side in sides
+        if side.case
+    ]
+    floors += [floor for letters, floor in again if letters & {side.member.letter for side in sides}]
+    return max(floors, key=lambda each: each.delta)

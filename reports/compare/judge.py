@@ -14,7 +14,7 @@ from suite.statistics.aggregate import Aggregate, geometric_means
 from suite.statistics.family import adjusted
 from suite.statistics.ratio import Ratio, p_value
 from suite.statistics.unpaired import UnpairedRatio, welch
-from suite.statistics.verdict import NoiseFloor, Verdict, verdict
+from suite.statistics.verdict import MINIMUM_NOISE_FLOOR, Verdict, verdict
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class ModelRow:
     baseline: Group
     group: Group
     ratio: UnpairedRatio
+    floor: float
     verdict: Verdict
     adjusted_p: float | None
 
@@ -39,29 +40,27 @@ def judged(rows: Sequence[Row], base: Member, found: Sequence[Group]) -> tuple[l
         for cell in row.cells
         if cell.ratio and cell.ratio.interval
     ]
-    tested += [((each.case, each.arm, id(each)), each.ratio) for each in models if each.ratio.interval]
+    tested += [(number, each.ratio) for number, each in enumerate(models) if each.ratio.interval]
     p_values = dict(zip([key for key, _ in tested], adjusted([p_value(r) for _, r in tested]), strict=True))
     done = []
     for row in rows:
         baseline = next(cell for cell in row.cells if cell.member is base)
         cells = [
-            _cell_judged(cell, baseline, row.floor, p_values.get((row.key, cell.member.letter)), len(tested))
-            for cell in row.cells
+            _cell_judged(cell, baseline, p_values.get((row.key, cell.member.letter)), len(tested)) for cell in row.cells
         ]
         done.append(replace(row, cells=tuple(cells)))
-    floors = {row.key: row.floor.delta for row in rows}
     judged_models = []
-    for each in models:
-        p = p_values.get((each.case, each.arm, id(each)))
-        word = verdict(each.ratio, floors[each.case, each.arm], 1.0 if p is None else p, len(tested))
+    for number, each in enumerate(models):
+        p = p_values.get(number)
+        word = verdict(each.ratio, each.floor, 1.0 if p is None else p, len(tested))
         judged_models.append(replace(each, verdict=word, adjusted_p=p))
     return done, judged_models, len(tested)
 
 
-def _cell_judged(cell: Cell, baseline: Cell, floor: NoiseFloor, p: float | None, comparisons: int) -> Cell:
-    if cell.ratio is None:
+def _cell_judged(cell: Cell, baseline: Cell, p: float | None, comparisons: int) -> Cell:
+    if cell.ratio is None or cell.floor is None:
         return cell
-    word = verdict(cell.ratio, floor.delta, 1.0 if p is None else p, comparisons)
+    word = verdict(cell.ratio, cell.floor.delta, 1.0 if p is None else p, comparisons)
     for side in (baseline, cell):
         if side.arm:
             name = f"{side.arm.arm.label} in {side.member.letter}"
@@ -70,7 +69,10 @@ def _cell_judged(cell: Cell, baseline: Cell, floor: NoiseFloor, p: float | None,
 
 
 def _models(row: Row, base: Member, found: Sequence[Group]) -> list[ModelRow]:
-    """Models against the baseline's, where both are products and every unit has a cell that takes part."""
+    """Models against the baseline's, where both are products by the units that take part, and all of them compute the same.
+
+    The noise floor is the widest of their runs.
+    """
     by_letter = {cell.member.letter: cell for cell in row.cells if cell.status in ("baseline", "ranked")}
 
     def unit_logs(group: Group) -> list[float]:
@@ -83,11 +85,19 @@ def _models(row: Row, base: Member, found: Sequence[Group]) -> list[ModelRow]:
     own = next(group for group in found if base in group.members)
     rows = []
     for group in found:
-        if group is not own and group.is_product and own.is_product:
-            ratio = welch(unit_logs(own), unit_logs(group), "units")
-            if isinstance(ratio, UnpairedRatio):
-                rows.append(ModelRow(row.case, row.arm, own, group, ratio, Verdict(None, ""), None))
+        if group is own or not (group.is_product and own.is_product):
+            continue
+        cells = [by_letter[one.letter] for one in (*own.members, *group.members) if one.letter in by_letter]
+        ratio = welch(unit_logs(own), unit_logs(group), "units")
+        if isinstance(ratio, UnpairedRatio) and ratio.interval and not any(_failed(cell) for cell in cells):
+            floor = max((cell.floor.delta for cell in cells if cell.floor), default=MINIMUM_NOISE_FLOOR)
+            rows.append(ModelRow(row.case, row.arm, own, group, ratio, floor, Verdict(None, ""), None))
     return rows
+
+
+def _failed(cell: Cell) -> bool:
+    """Whether the arm computes something else than eager."""
+    return bool(cell.arm and cell.arm.accuracy and not cell.arm.accuracy.passed)
 
 
 def means(rows: Sequence[Row]) -> dict[str, Aggregate | str]:
@@ -105,6 +115,6 @@ def _countable(row: Row, letter: str) -> Ratio | None:
     """A ratio as far as a mean may rest on it: not where either side computes something else."""
     cell = next(cell for cell in row.cells if cell.member.letter == letter)
     sides = [each for each in row.cells if each.status == "baseline" or each is cell]
-    if any(side.arm and side.arm.accuracy and not side.arm.accuracy.passed for side in sides):
+    if any(_failed(side) for side in sides):
         return None
     return cell.ratio

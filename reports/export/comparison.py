@@ -74,7 +74,7 @@ def _values(found: Comparison, row: Row, cell: Cell) -> tuple[object, ...]:
         *((interval.low, interval.high) if interval else (None, None)),
         *_of_ratio(cell.ratio),
         cell.adjusted_p,
-        row.floor.delta,
+        cell.floor.delta if cell.floor else None,
         *_of_ratio(speedup),
         (judged.word or "no verdict") if judged else None,
         share.ceiling.bound if share else None,

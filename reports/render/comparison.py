@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from reports.render import container, facts, numbers, view
 from reports.results import ArmResult
 from suite.statistics.ratio import Interval
 from suite.statistics.unpaired import UnpairedRatio
-from suite.statistics.verdict import Verdict
+from suite.statistics.verdict import MINIMUM_NOISE_FLOOR, Verdict
 
 HEADLINE_RUNS = 3
 """Up to so many runs are told one by one in the headline; more are counted."""
@@ -77,13 +78,13 @@ def headline(found: Comparison) -> str:
         models = numbers.counted(len(found.groups), "machine model")
         return f"{len(found.members)} runs of {models} against {found.baseline.letter}: {tally(found)}."
     cells = {cell.member.letter: cell for cell in row.cells}
-    phrases = [_phrase(found, cells[one.letter], row) for one in others]
+    phrases = [_phrase(found, cells[one.letter]) for one in others]
     arm = next((cell.arm.arm for cell in row.cells if cell.arm), None)
     who = view.arm_in_words(arm) if arm else row.arm
     return f"{one_line(row.title)}, {who}: {'; '.join(phrases)}."
 
 
-def _phrase(found: Comparison, cell: Cell, row: Row) -> str:
+def _phrase(found: Comparison, cell: Cell) -> str:
     who, base = subject(found, cell.member), found.baseline.letter
     if cell.status in ("refused", "asked", "no baseline"):
         told = "is refused" if cell.status == "refused" else "is not ranked"
@@ -96,7 +97,7 @@ def _phrase(found: Comparison, cell: Cell, row: Row) -> str:
     return {
         "faster": f"{who} is {rate} as fast as {base}",
         "slower": f"{who} is slower than {base}, at {rate} its speed",
-        "equivalent": f"{who} and {base} are equally fast, within {numbers.percent(row.floor.delta)}",
+        "equivalent": f"{who} and {base} are equally fast, within {numbers.percent(cell.floor.delta if cell.floor else None)}",
         "inconclusive": f"nothing is claimed about {who}",
         None: f"{who} ran at {rate} the speed of {base}, without a verdict",
     }[word]
@@ -206,9 +207,19 @@ def note(row: Row, cell: Cell) -> str:
 
 def on_each(advice: str) -> str:
     """An advice of more processes, which between machines means on either."""
-    return advice.replace(" would settle", " on either machine would settle").replace(
-        " would be needed", " on either machine would be needed"
-    )
+    return re.sub(r"(more process(es)?) would", r"\1 on either machine would", advice)
+
+
+def floors(row: Row) -> str:
+    """The noise floor of every comparison of a row, with where it comes from; those that share one together."""
+    told: dict[str, list[str]] = {}
+    for cell in row.cells:
+        if cell.floor:
+            least = cell.floor.delta <= MINIMUM_NOISE_FLOOR
+            source = "the least that is ever assumed" if least else cell.floor.source
+            told.setdefault(f"{numbers.percent(cell.floor.delta)} ({source})", []).append(cell.member.letter)
+    listed = "; ".join(f"{', '.join(letters)} {text}" for text, letters in told.items())
+    return f"{one_line(row.arm, 60)}: {listed}" if listed else ""
 
 
 @dataclass(frozen=True)

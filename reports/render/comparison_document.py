@@ -41,11 +41,16 @@ def context(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _case(found: Comparison, case: str) -> tuple[str, str, Markup, list[tuple[str, Any]]]:
+def _case(found: Comparison, case: str) -> tuple[str, str, Markup, list[str]]:
     rows = [row for row in found.rows if row.case == case]
     # The chart is our own SVG; every text in it was escaped by matplotlib.
     chart = Markup(comparison_chart.times(rows))
-    return one_line(case, 120), one_line(rows[0].title), chart, [(one_line(row.arm, 60), row.floor) for row in rows]
+    return (
+        one_line(case, 120),
+        one_line(rows[0].title),
+        chart,
+        [told for row in rows if (told := comparison.floors(row))],
+    )
 
 
 def render_html(found: Comparison) -> str:

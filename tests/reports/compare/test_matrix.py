@@ -17,6 +17,7 @@ from suite.bundle.errors import BundleError
 from suite.bundle.writer import Bundle
 from suite.statistics.ratio import Interval
 from suite.statistics.unpaired import welch
+from suite.statistics.verdict import NoiseFloor
 from tests.reports.compare.bundles import MATMUL, POINTWISE, arms, bundle, gathered
 
 
@@ -71,13 +72,17 @@ def test_p_is_adjusted_over_the_whole_page(tmp_path: Path) -> None:
     assert sorted(cell.adjusted_p or 0 for cell in cells) == pytest.approx([min(2 * raw[0], raw[1]), raw[1]])
 
 
-def test_the_noise_floor_is_the_widest_of_the_runs(tmp_path: Path) -> None:
+def floor(found: Comparison, place: int = 1) -> NoiseFloor:
+    return row(found).cells[place].floor or NoiseFloor(0.0, "none")
+
+
+def test_the_noise_floor_is_the_widest_of_the_two_runs(tmp_path: Path) -> None:
     noisy = arms(97e3, 50e3)
     noisy["eager#2"] = [time * 1.08 for time in noisy["eager"]]
     base = bundle(tmp_path / "base", {POINTWISE: arms(100e3, 50e3)})
     found = compare(gathered(base, bundle(tmp_path / "other", {POINTWISE: noisy}, unit="2")))
-    assert row(found).floor.delta == pytest.approx(0.08, abs=0.005)
-    assert row(found).floor.source.startswith("B: ")
+    assert floor(found).delta == pytest.approx(0.08, abs=0.005)
+    assert floor(found).source.startswith("B: ")
     assert words(found) == [None, "inconclusive"]
 
 
@@ -88,18 +93,31 @@ def test_a_unit_that_differs_from_itself_between_sessions_widens_the_floor(tmp_p
         bundle(tmp_path / "c", {POINTWISE: arms(95e3, 50e3, seed=7)}, unit="2", cpu="Other CPU"),
     ]
     found = compare(gathered(*paths))
-    assert "B against A: one unit under the same conditions" in row(found).floor.source
-    assert row(found).floor.delta == pytest.approx(100 / 92 - 1, abs=0.01)
+    assert "B against A: one unit under the same conditions" in floor(found, 2).source
+    assert floor(found, 2).delta == pytest.approx(100 / 92 - 1, abs=0.01)
     assert words(found)[2] == "inconclusive"
     # Without the second session the same difference is claimed.
     assert words(compare(gathered(paths[0], paths[2])))[1] == "faster"
+
+
+def test_a_noisy_run_does_not_widen_the_floor_of_others(tmp_path: Path) -> None:
+    noisy = arms(97e3, 50e3)
+    noisy["eager#2"] = [time * 1.3 for time in noisy["eager"]]
+    paths = [
+        bundle(tmp_path / "a", {POINTWISE: arms(100e3, 50e3)}),
+        bundle(tmp_path / "b", {POINTWISE: noisy}, unit="2"),
+        bundle(tmp_path / "c", {POINTWISE: arms(95e3, 50e3, seed=7)}, unit="3"),
+    ]
+    found = compare(gathered(*paths))
+    assert floor(found, 1).delta > 0.2 and floor(found, 2).delta == 0.01
+    assert words(found) == [None, "inconclusive", "faster"]
 
 
 def test_other_settings_on_the_same_unit_are_no_second_session(tmp_path: Path) -> None:
     base = bundle(tmp_path / "a", {POINTWISE: arms(100e3, 50e3)})
     launch = schema.LaunchRequest(settings="untuned")
     found = compare(gathered(base, bundle(tmp_path / "b", {POINTWISE: arms(92e3, 50e3, seed=9)}, launch=launch)))
-    assert row(found).floor.delta == 0.01
+    assert floor(found).delta == 0.01
     assert words(found)[1] == "faster"
 
 
@@ -177,6 +195,15 @@ def test_three_units_on_both_sides_are_compared_as_models_with_units_as_replicat
     assert eager.ratio.counts == (3, 4)
     assert eager.ratio.estimate == pytest.approx(100 * 1.004 / (80 * 1.006), rel=0.005)
     assert eager.verdict.word == "faster"
+
+
+def test_models_are_not_compared_where_a_unit_computes_something_else(tmp_path: Path) -> None:
+    models(tmp_path, (3, 3))
+    failed = schema.Accuracy(case=POINTWISE, arm="inductor", passed=False, rule="r", tolerance=1e-4, outputs=[])
+    Bundle(tmp_path / "y1").case_directory(POINTWISE, "inductor")
+    Bundle(tmp_path / "y1").document(f"cases/{POINTWISE}/inductor/accuracy.json", failed)
+    found = compare(gathered(*(tmp_path / f"{name}{number}" for name in "xy" for number in range(3))))
+    assert [each.arm for each in found.models] == ["eager"]
 
 
 @pytest.mark.parametrize("units", [(3, 2), (2, 3)])
