@@ -113,6 +113,17 @@ def test_a_noisy_run_does_not_widen_the_floor_of_others(tmp_path: Path) -> None:
     assert words(found) == [None, "inconclusive", "faster"]
 
 
+def test_what_a_third_unit_shows_against_itself_is_its_own_affair(tmp_path: Path) -> None:
+    paths = [
+        bundle(tmp_path / "a", {POINTWISE: arms(100e3, 50e3)}),
+        bundle(tmp_path / "b", {POINTWISE: arms(92e3, 50e3, seed=9)}, unit="2"),
+        bundle(tmp_path / "c", {POINTWISE: arms(99e3, 50e3, seed=3)}, unit="2"),
+        bundle(tmp_path / "d", {POINTWISE: arms(95e3, 50e3, seed=7)}, unit="3"),
+    ]
+    found = compare(gathered(*paths))
+    assert [round(floor(found, place).delta, 2) for place in (1, 2, 3)] == [0.08, 0.08, 0.01]
+
+
 def test_other_settings_on_the_same_unit_are_no_second_session(tmp_path: Path) -> None:
     base = bundle(tmp_path / "a", {POINTWISE: arms(100e3, 50e3)})
     launch = schema.LaunchRequest(settings="untuned")
