@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke analyze bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu image-cuda lock clean
+.PHONY: help setup setup-dev doctor smoke analyze bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report compare test lint perf versus-sequential image-cpu image-cuda lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -40,6 +40,9 @@ help: ## This list
 #: JSON            doctor, analyze: "yes" prints JSON and nothing else
 #: ENGINE          auto (the default), native, docker or podman
 #: RUN             bench-cpu: the run to continue; report: the run to render (default: the latest)
+#: RUNS            compare: the runs to put on one page, separated by spaces: ids below OUTPUT, or folders
+#: BASELINE        compare: the run that the others are compared with, by letter or id (default: the first)
+#: ALLOW           compare: rank in spite of this difference: torch, threads
 #: OUTPUT          where bundles are written (default: results)
 #: MODEL_DIR       folder with MobileBERT's config.json and weights (without: random weights, and the report says so)
 #: MODEL_REVISION  commit of the published weights, from the local cache
@@ -134,6 +137,11 @@ analyze: setup ## Read a torch.profiler trace and tell what it means (TRACE=file
 report: setup ## Render a finished run's report again (RUN=id; default: the latest)
 	@if [ -n "$$RUN" ]; then case $$RUN in */*) ;; *) RUN=$$OUTPUT/$$RUN ;; esac; exec $(PYTHON_ENV) -m reports render "$$RUN"; fi; \
 	exec $(PYTHON_ENV) -m reports render --latest "$$OUTPUT"
+
+compare: setup ## Put runs of one or more machines on one page (RUNS="id id ..."): HTML, PDF and CSV
+	@if [ -z "$$RUNS" ]; then echo 'speedproof: name the runs to compare: make compare RUNS="<run-id> <run-id>"' >&2; exit 2; fi; \
+	set -f; set -- $$RUNS; \
+	exec $(PYTHON_ENV) -m reports compare --output "$$OUTPUT" $${BASELINE:+--baseline "$$BASELINE"} $${ALLOW:+--allow "$$ALLOW"} -- "$$@"
 
 test: setup-dev ## The tests
 	@exec $(PYTHON_ENV) -m pytest -q tests

@@ -1,4 +1,4 @@
-"""The reports' command line: render, analyze, mlperf."""
+"""The reports' command line: render, analyze, mlperf, compare."""
 
 from __future__ import annotations
 
@@ -105,6 +105,39 @@ def mlperf(
         refuse(error)
     empty = [field for field, value in described.items() if value == UNKNOWN]
     print(f"not known from the machine, and left empty: {', '.join(empty)}", file=sys.stderr)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="Two or more runs: directories, or ids of runs below --output.")],
+    baseline: Annotated[
+        str | None, typer.Option(help="The run to compare with: its letter or id (default: the first).")
+    ] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="Rank in spite of this difference: torch, threads.")] = None,
+    output: Annotated[Path, typer.Option(help="Directory in which the comparison's own directory is made.")] = Path(
+        "results"
+    ),
+) -> None:
+    """Put several runs on one page: comparison.html, .pdf and .csv. A run that cannot be used is named and left out."""
+    from reports.compare.load import gather
+    from reports.compare.matrix import compare as compare_all
+    from reports.compare.parity import allowed
+    from reports.plain import one_line
+    from suite.bundle.errors import BundleError
+
+    try:
+        allowing = allowed(allow or [])
+        gathered = gather(runs, output)
+        found = compare_all(gathered, baseline, allowing)
+        for one in gathered.left_out:
+            print(f"speedproof: left out: {one.name}: {one.reason}", file=sys.stderr)
+        from reports.render.comparison_document import write
+
+        for path in write(found, output):
+            print(path)
+    except BundleError as error:
+        # The sentence may quote a bundle: nothing in it may steer the terminal.
+        refuse(BundleError(one_line(error, 1200)))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return result
 
 
-def claims(degrees_of_freedom: int, comparisons: int) -> tuple[float, float]:
+def claims(degrees_of_freedom: float, comparisons: int) -> tuple[float, float]:
     """The two t quantiles that a claim has to pass: that of the interval, and that of p < 0.01 / m.
 
     m is the number of comparisons: what Benjamini and Hochberg ask of the only finding in a report (the others need less).
@@ -50,7 +50,7 @@ def more_processes(found: Ratio, delta: float, comparisons: int) -> int | None:
     mean, edge = abs(math.log(found.estimate)), math.log1p(delta)
     interval_t, p_t = claims(found.degrees_of_freedom, comparisons)
     for more in range(1, MOST_PROCESSES + 1):
-        error = found.deviation / math.sqrt(len(found.per_process) + more)
+        error = found.error_after(more)
         outside = mean > edge and interval_t * error < mean - edge and p_t * error < mean
         if outside or (mean <= edge and interval_t * error <= edge - mean):
             return more
@@ -58,7 +58,7 @@ def more_processes(found: Ratio, delta: float, comparisons: int) -> int | None:
 
 
 def minimum_detectable_effect(
-    deviation: float, degrees_of_freedom: int, count: int, delta: float, comparisons: int = 1, power: float = 0.8
+    deviation: float, degrees_of_freedom: float, count: int, delta: float, comparisons: int = 1, power: float = 0.8
 ) -> float:
     """Least true ratio (above one) that a run like this one would have claimed with probability `power`.
 

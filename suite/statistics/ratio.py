@@ -46,13 +46,17 @@ class Ratio:
     per_process: tuple[float, ...]
     processes: tuple[int, ...]
     deviation: float = 0.0
-    degrees_of_freedom: int = 0
+    degrees_of_freedom: float = 0
     reason: str = ""
 
     @property
     def standard_error(self) -> float:
         """Standard error of the log of the estimate."""
-        return self.deviation / math.sqrt(len(self.per_process))
+        return self.error_after(0)
+
+    def error_after(self, more: int) -> float:
+        """What the standard error would be after `more` further processes, were the deviation to stay as it is."""
+        return self.deviation / math.sqrt(len(self.per_process) + more)
 
 
 def block_time(iterations_ns: Sequence[int], calls_per_iteration: int) -> float:

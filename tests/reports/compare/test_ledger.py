@@ -1,0 +1,120 @@
+"""The ledger: every field, what it can do to a result, and only the differing part of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reports.compare.fields import Effect, Field, Known, effect_of
+from reports.compare.matrix import compare
+from reports.render import comparison_ledger as ledger
+from suite.bundle import schema
+from tests.reports.compare.bundles import POINTWISE, arms, bundle, fact, gathered
+
+TIMES = {POINTWISE: arms(100e3, 50e3, processes=3)}
+
+
+def fields(tmp_path: Path, first: object, second: object, **changes: object) -> dict[str, Field]:
+    one = bundle(tmp_path / "a", TIMES, facts={"system": {"thing": first}})  # type: ignore[dict-item]
+    other = bundle(tmp_path / "b", TIMES, facts={"system": {"thing": second}}, unit="2", **changes)  # type: ignore[dict-item, arg-type]
+    return {each.name: each for each in compare(gathered(one, other)).ledger}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [
+        (fact(1), fact(1), "match"),
+        (fact(1), fact(2), "differ"),
+        (fact(1), fact(None, "masked"), "unknown"),
+        (fact(1), fact(None, "denied"), "unknown"),
+        (fact(None, "absent"), fact(None, "absent"), "match"),
+        (fact(1), fact(None, "absent"), "differ"),
+        (fact(1, "virtualised"), fact(1), "match"),
+    ],
+)
+def test_a_field_matches_differs_or_is_unknown(tmp_path: Path, first: object, second: object, status: str) -> None:
+    assert fields(tmp_path, first, second)["system.thing"].status == status
+
+
+def test_a_field_that_a_bundle_does_not_have_is_unknown(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / "a", TIMES, facts={"new": {"fact": fact(1)}}), bundle(tmp_path / "b", TIMES, unit="2")]
+    found = {each.name: each.status for each in compare(gathered(*paths)).ledger}
+    assert found["new.fact"] == "unknown"
+
+
+def test_the_ledger_is_ordered_by_effect(tmp_path: Path) -> None:
+    found = list(fields(tmp_path, fact(1), fact(1), version="0.2.0").values())
+    effects = [each.effect for each in found]
+    assert effects == sorted(effects)
+    names = [each.name for each in found]
+    assert names[0] == "suite's major version"
+    order = [
+        f"{POINTWISE}: definition",
+        f"{POINTWISE}: dtype",
+        f"{POINTWISE}: torch",
+        "cpu.model",
+        "run.suite",
+        "system.thing",
+        "identity.machine_id",
+    ]
+    places = [names.index(name) for name in order]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("name", "effect"),
+    [
+        ("cpu.model", Effect.LARGE),
+        ("gpu.gpu 0 name", Effect.LARGE),
+        ("in force.library.allocator", Effect.LARGE),
+        ("cpu.microcode", Effect.SOME),
+        ("system.kernel", Effect.SOME),
+        ("system.libc", Effect.SMALL),
+        ("nobody.knows", Effect.SMALL),
+        ("load.load_average", Effect.MOMENT),
+        ("identity.boot", Effect.MOMENT),
+        ("gpu.gpu 0 temperature_c", Effect.MOMENT),
+    ],
+)
+def test_effects_follow_from_names(name: str, effect: Effect) -> None:
+    assert effect_of(name)[0] == effect
+
+
+def test_settings_and_what_the_processes_saw_are_fields(tmp_path: Path) -> None:
+    found = fields(
+        tmp_path, fact(1), fact(1), launch=schema.LaunchRequest(settings="untuned"), torch={"grad_enabled": "True"}
+    )
+    assert found["run.settings"].status == "differ"
+    assert found["in force.torch.grad_enabled"].status == "unknown"
+    assert found["in force.library.allocator"].status == "match"
+
+
+def test_only_what_differs_of_a_long_value_is_told() -> None:
+    values = {
+        "A": Known(True, {"x": "1", "y": "2", "z": {"deep": "3", "same": "4"}}),
+        "B": Known(True, {"x": "1", "y": "5", "z": {"deep": "6", "same": "4"}}),
+    }
+    line = ledger.line(Field("python.things", Effect.SMALL, 0, values), ["A", "B"])
+    assert line.texts == ("y: 2; z: deep 3", "y: 5; z: deep 6")
+    lists = {"A": Known(True, ["avx", "sse"]), "B": Known(True, ["avx"]), "C": Known(False, note="masked")}
+    line = ledger.line(Field("cpu.flags", Effect.SMALL, 0, lists), ["A", "B", "C"])
+    assert line.texts == ("sse", "nothing of its own", "(masked)")
+    assert line.odd == (False, True, False)
+
+
+def test_doubtful_fields_are_named(tmp_path: Path) -> None:
+    one = bundle(tmp_path / "a", TIMES, facts={"cpu": {"governor": fact(None, "masked")}, "system": {"thing": fact(1)}})
+    other = bundle(tmp_path / "b", TIMES, facts={"cpu": {"governor": fact("performance")}}, unit="2")
+    names = ledger.doubtful(compare(gathered(one, other)).ledger)
+    assert "CPU: governor" in names
+    assert "System: thing" not in names
+
+
+def test_fields_are_listed_by_status_and_effect(tmp_path: Path) -> None:
+    found = list(fields(tmp_path, fact(1), fact(2)).values())
+    differing = ledger.parts(found, ["A", "B"], "differ")
+    assert [line.name for part in differing for line in part.lines] == ["System: thing"]
+    moment = ledger.parts(found, ["A", "B"], "differ", moment=True)
+    assert [line.name for part in moment for line in part.lines] == ["Identity: machine ID"]
+    assert sum(ledger.count(found, status) for status in ("match", "differ", "unknown")) == len(found)

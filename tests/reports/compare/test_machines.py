@@ -1,0 +1,92 @@
+"""Groups of one machine model, and the units in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from reports.compare.machines import UNKNOWN, Group, groups, model
+from tests.reports.compare.bundles import POINTWISE, arms, bundle, fact, gathered
+
+TIMES = {POINTWISE: arms(100e3, 50e3, processes=2)}
+
+
+def grouped(*paths: Path) -> list[tuple[str, int]]:
+    """(letters, number of units) by group."""
+    return [("".join(one.letter for one in group.members), len(group.units)) for group in of(*paths)]
+
+
+def of(*paths: Path) -> tuple[Group, ...]:
+    return groups(gathered(*paths).members)
+
+
+def test_bundles_of_one_model_form_a_group_and_units_are_told_apart(tmp_path: Path) -> None:
+    found = grouped(
+        bundle(tmp_path / "a", TIMES, cpu="X", unit="1"),
+        bundle(tmp_path / "b", TIMES, cpu="Y", unit="2"),
+        bundle(tmp_path / "c", TIMES, cpu="X", unit="1"),
+        bundle(tmp_path / "d", TIMES, cpu="X", unit="3"),
+    )
+    assert found == [("ACD", 2), ("B", 1)]
+
+
+def test_fewer_than_three_units_are_this_unit(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, cpu="X", unit=name) for name in "abc"]
+    assert of(*paths[:2])[0].subject == "this unit of X, 2 cores"
+    (three,) = of(*paths)
+    assert three.is_product and three.subject == "X, 2 cores"
+
+
+def test_units_that_hide_their_identity_make_no_product(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, unit=None) for name in "abc"]
+    assert grouped(*paths) == [("ABC", 1)]
+    assert grouped(*paths, bundle(tmp_path / "d", TIMES, unit="1"), bundle(tmp_path / "e", TIMES, unit="2")) == [
+        ("ABCDE", 2)
+    ]
+
+
+def test_an_identity_that_equal_machines_share_tells_no_units_apart(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, facts={"identity": {"machine_id": fact(name, "masked")}}) for name in "abc"]
+    assert grouped(*paths) == [("ABC", 1)]
+
+
+def test_gpus_and_products_are_part_of_the_model(tmp_path: Path) -> None:
+    gpu = {"gpu": {"gpu 0 name": fact("Fast GPU"), "gpu 1 name": fact("Fast GPU"), "gpu 0 uuid": fact("u")}}
+    vendor = {"system": {"sys_vendor": fact("Maker"), "product_name": fact("One")}}
+    other = {"system": {"sys_vendor": fact("Maker"), "product_name": fact("Two")}}
+    found = of(
+        bundle(tmp_path / "a", TIMES, facts=gpu),
+        bundle(tmp_path / "b", TIMES, facts=vendor),
+        bundle(tmp_path / "c", TIMES, facts=other),
+    )
+    assert [group.model.name for group in found] == [
+        "2 x Fast GPU on Test CPU, 2 cores",
+        "Test CPU, 2 cores",
+        "Test CPU, 2 cores",
+    ]
+    assert [group.model.product for group in found] == [None, "Maker One", "Maker Two"]
+
+
+def test_a_container_that_hides_the_product_joins_the_only_one_it_can_be(tmp_path: Path) -> None:
+    vendor = {"system": {"sys_vendor": fact("Maker"), "product_name": fact("One")}}
+    hidden = {"system": {"sys_vendor": fact(None, "masked"), "product_name": fact(None, "masked")}}
+    paths = [bundle(tmp_path / "a", TIMES, facts=hidden), bundle(tmp_path / "b", TIMES, facts=vendor)]
+    (found,) = of(*paths)
+    assert found.model.product == "Maker One"
+
+
+def test_machines_that_do_not_say_what_they_are_are_not_taken_for_one_model(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, cpu=None, unit=name) for name in "ab"]
+    assert grouped(*paths) == [("A", 1), ("B", 1)]
+    assert of(*paths)[0].subject == f"this unit of {UNKNOWN}"
+
+
+def test_what_a_run_measured_on_names_its_model(tmp_path: Path) -> None:
+    (member,) = gathered(bundle(tmp_path / "a", TIMES)).members
+    for device, name in (
+        (SimpleNamespace(kind="cpu", name="", partition=""), "Test CPU, 2 cores"),
+        (SimpleNamespace(kind="cuda", name="Fast GPU", partition="1g.10gb"), "Fast GPU 1g.10gb on Test CPU, 2 cores"),
+    ):
+        run = SimpleNamespace(device=device)
+        seen = SimpleNamespace(bundle=SimpleNamespace(run=run, fingerprint=member.bundle.fingerprint))
+        assert model(seen).name == name  # type: ignore[arg-type]

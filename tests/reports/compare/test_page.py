@@ -1,0 +1,228 @@
+"""The page: what it says, that it is the same every time, and that a stranger's texts stay texts in it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from reports.compare.matrix import Comparison, compare
+from reports.compare.parity import Allowed
+from reports.render import comparison as told
+from reports.render.comparison_document import CSV, HTML, PDF, folder_name, render_html, write
+from suite.bundle import schema
+from suite.bundle.errors import BundleError
+from suite.bundle.writer import RUN
+from tests.reports.compare.bundles import MATMUL, POINTWISE, arms, bundle, fact, gathered
+
+TIMES = {MATMUL: arms(30e3, 20e3), POINTWISE: arms(100e3, 50e3)}
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PDFTOTEXT = shutil.which("pdftotext")
+
+
+def page(tmp_path: Path, allow: Sequence[Allowed] = (), **other: object) -> Comparison:
+    base = bundle(tmp_path / "base", TIMES)
+    times = {MATMUL: arms(30e3, 20e3, seed=3), POINTWISE: arms(50e3, 20e3)}
+    second = bundle(tmp_path / "other", times, **{"unit": "2", "cpu": "Other CPU", **other})  # type: ignore[arg-type]
+    return compare(gathered(base, second), None, allow)
+
+
+def test_the_headline_is_the_plans_last_case_and_speaks_of_this_unit(tmp_path: Path) -> None:
+    sentence = told.headline(page(tmp_path))
+    assert sentence.startswith("a test of pointwise_chain, torch.compile: B (this unit of Other CPU, 2 cores) is 2.")
+    assert sentence.endswith("as fast as A.")
+
+
+def test_the_page_says_what_may_be_said_of_a_model(tmp_path: Path) -> None:
+    text = render_html(page(tmp_path))
+    assert "of Test CPU, 2 cores; Other CPU, 2 cores fewer than three units were measured" in text
+    paths = [
+        bundle(tmp_path / name, TIMES, cpu=f"CPU {name[0]}", unit=name) for name in ("x1", "x2", "x3", "y1", "y2", "y3")
+    ]
+    text = render_html(compare(gathered(*paths)))
+    assert "this unit" not in text.replace("what one unit shows", "")
+    assert "CPU y, 2 cores (3 units) against CPU x, 2 cores (3 units)" in text
+
+
+def test_what_was_allowed_stands_in_the_title(tmp_path: Path) -> None:
+    text = render_html(page(tmp_path, ("torch", "threads"), torch={"version": "2.11.0"}))
+    assert "<title>Speedproof comparison (torch versions differ, allowed)</title>" in text
+    assert '<span class="mark">(torch versions differ, allowed)</span></h1>' in text
+    assert "allowed)" not in render_html(page(tmp_path / "same", ("torch",)))
+
+
+def test_a_refused_row_is_hatched_with_its_reason_and_never_ranked(tmp_path: Path) -> None:
+    found = page(tmp_path, case_changes={"dtype": "bfloat16"})
+    text = render_html(found)
+    assert text.count('<tr class="refused">') == 4
+    assert "dtype bfloat16, in the baseline float32" in text
+    refused = [row for row in told.table(found) if row.kind == "refused"]
+    assert {(row.by_time, row.by_ratio, row.by_speedup, row.by_share) for row in refused} == {("", "", "", "")}
+    assert all(row.time != "–" for row in refused)
+    assert "hatch" in text or "pattern" in text  # the chart's ground
+
+
+def test_runs_that_are_not_publishable_are_marked_with_their_reasons(tmp_path: Path) -> None:
+    found = page(tmp_path, publishable=False, reasons=["the preset smoke is never publishable"])
+    text = render_html(found)
+    assert "<td>B*</td>" in text and "the preset smoke is never publishable" in text
+    assert "eager  B*" in text or "eager B*" in text
+    assert "<td>A*</td>" in text  # the samples are not publishable either
+    whole = [bundle(tmp_path / name, TIMES, unit=name, publishable=True) for name in "pq"]
+    assert "*</td>" not in render_html(compare(gathered(*whole)))
+
+
+def test_a_run_whose_files_were_changed_is_marked_whatever_it_says(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, unit=name, publishable=True) for name in "pq"]
+    with (paths[1] / "events.jsonl").open("a") as file:
+        file.write(paths[0].joinpath("events.jsonl").read_text().splitlines(keepends=True)[0])
+    text = render_html(compare(gathered(*paths)))
+    assert "<td>B*</td>" in text and "<td>A</td>" in text
+    assert "1 changed (events.jsonl)" in text
+
+
+def test_left_out_bundles_are_named_on_the_page(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, unit=name) for name in "pqr"]
+    (paths[1] / RUN).write_text("{}")
+    text = render_html(compare(gathered(*paths, tmp_path / "gone")))
+    assert '<b class="no">q</b>: run.json: damaged' in text
+    assert '<b class="no">gone</b>: not a bundle (it does not exist)' in text
+    assert str(tmp_path) not in text
+
+
+def test_the_three_files_are_the_same_every_time(tmp_path: Path) -> None:
+    found = page(tmp_path)
+    paths = write(found, tmp_path / "out")
+    assert [path.name for path in paths] == [HTML, PDF, CSV]
+    first = [path.read_bytes() for path in paths]
+    assert [path.read_bytes() for path in write(found, tmp_path / "out")] == first
+    assert first[1].startswith(b"%PDF")
+
+
+def test_other_runs_baselines_and_allowances_have_folders_of_their_own(tmp_path: Path) -> None:
+    members = page(tmp_path).gathered
+    names = {folder_name(compare(members, base, allow)) for base in ("A", "B") for allow in ((), ("torch",))}  # type: ignore[arg-type]
+    assert len(names) == 4 and all(re.fullmatch(r"comparison-[0-9a-f]{8}", name) for name in names)
+
+
+def test_nothing_is_written_into_a_bundle(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="sealed by its checksums"):
+        write(page(tmp_path), tmp_path / "base" / "sub")
+
+
+def test_the_command_repeats_the_comparison(tmp_path: Path) -> None:
+    found = page(tmp_path, ("torch",), run_id="x; rm -rf")
+    assert told.command(found) == "make compare RUNS='20260301-100000-quick-base x; rm -rf' ALLOW=torch"
+
+
+def test_many_runs_are_counted_in_the_headline(tmp_path: Path) -> None:
+    paths = [bundle(tmp_path / name, TIMES, unit=name) for name in "abcde"]
+    assert told.headline(compare(gathered(*paths))).startswith("5 runs of 1 machine model against A: 16 equivalent")
+
+
+SCRIPT = "<script>document.title='owned';alert(1)</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def hostile(tmp_path: Path) -> Comparison:
+    """A stranger's bundle: scripts, formulas, escapes and odd values wherever the format lets a text or any value in."""
+    text = f"{SCRIPT}\u0000\u001b[31m\u202e $\\frac{{1}}{{0}}$"
+    odd: dict[str, object] = {
+        "cpu": text,
+        "facts": {
+            "memory": {"total_bytes": fact(text)},
+            "torch": {"version": fact([text])},
+            f"gpu{SCRIPT}": {SCRIPT: fact({SCRIPT: SCRIPT}), "list": fact([{"name": SCRIPT}])},
+            "gpu": {"gpu 0 name": fact(SCRIPT)},
+            "system": {"product_name": fact({"a": float("1e300")}), "sys_vendor": fact(SCRIPT)},
+        },
+        "torch": {"version": SCRIPT, SCRIPT: SCRIPT},
+        "run_id": SCRIPT,
+        "preset": SCRIPT,
+        "reasons": [text],
+        "engine": schema.Engine(name="docker", containerised=True, reason=text, image=text, losses=[text]),
+        "case_changes": {"title": f"=cmd{text}", "dtype": text, "parameters": {SCRIPT: [SCRIPT]}},
+    }
+    times = {MATMUL: arms(30e3, 20e3), "=cmd/x": arms(1e3, 1e3)}
+    refused = bundle(tmp_path / "refused", times, unit="3")
+    base, evil = (
+        bundle(tmp_path / "base", TIMES, **odd),
+        bundle(tmp_path / "evil", TIMES, **{**odd, "unit": "2", "run_id": "=cmd"}),
+    )  # type: ignore[arg-type]
+    return compare(gathered(base, evil, refused))
+
+
+def test_a_case_whose_name_is_a_formula_is_refused_by_the_reader_and_named(tmp_path: Path) -> None:
+    (left,) = hostile(tmp_path).gathered.left_out
+    assert left.own_name == "refused" and "cases[1].name" in left.reason
+
+
+def test_texts_of_a_bundle_are_escaped_everywhere_in_the_page(tmp_path: Path) -> None:
+    html = render_html(hostile(tmp_path))
+    assert html.count("<script") == 1 and "<img" not in html and 'onerror="' not in html
+    assert "&lt;script&gt;document.title" in html
+    assert all(each.isprintable() for each in re.sub(r"[\n\u00a0]", "", html))
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert script is not None and "owned" not in script[1]
+
+
+@pytest.mark.skipif(PDFTOTEXT is None, reason="pdftotext is not installed")
+def test_texts_of_a_bundle_are_texts_in_the_pdf(tmp_path: Path) -> None:
+    _, pdf, _ = write(hostile(tmp_path), tmp_path / "out")
+    assert PDFTOTEXT is not None
+    shown = subprocess.run([PDFTOTEXT, str(pdf), "-"], capture_output=True, text=True, check=True).stdout
+    assert "<script>document.title='owned'" in re.sub(r"\s+", "", shown).replace("document.title=", "document.title=")
+    assert b"/JavaScript" not in pdf.read_bytes() and b"/JS" not in pdf.read_bytes()
+
+
+def dump(path: Path, tmp_path: Path) -> str:
+    """The page's elements after a browser has loaded it and run what it would run."""
+    assert CHROMIUM is not None
+    options = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=2000",
+    ]  # fmt: skip
+    shown = subprocess.run(
+        [CHROMIUM, *options, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=60, check=True
+    )
+    return shown.stdout
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_a_browser_runs_the_pages_own_script_and_no_other(tmp_path: Path) -> None:
+    html = render_html(hostile(tmp_path))
+    path = tmp_path / "page.html"
+    path.write_text(html)
+    shown = dump(path, tmp_path)
+    assert "<title>Speedproof comparison</title>" in shown
+    assert 'class="filters"' in shown and "4 of" not in shown.split("</style>")[0]
+    # The trap works: the same script, in the page as it is, would run where no policy forbids it, and is stopped where one does.
+    trapped = html.replace("</body>", f"{SCRIPT}</body>")
+    path.write_text(trapped)
+    assert "<title>Speedproof comparison</title>" in dump(path, tmp_path)
+    path.write_text(re.sub(r"<meta http-equiv=[^>]*>", "", trapped).replace("alert(1)", ""))
+    assert "<title>owned</title>" in dump(path, tmp_path)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_the_table_sorts_with_what_is_never_ranked_below_and_filters(tmp_path: Path) -> None:
+    found = page(tmp_path, case_changes={"dtype": "bfloat16"})
+    clicks = (
+        "var heads=document.querySelectorAll('#cells th button');heads[3].click();"
+        "var s=document.querySelector('.filters select');s.value=s.options[2].value;s.dispatchEvent(new Event('change'));"
+    )
+    html = re.sub(r"<meta http-equiv=[^>]*>", "", render_html(found)).replace(
+        "</body>", f"<script>{clicks}</script></body>"
+    )
+    path = tmp_path / "page.html"
+    path.write_text(html)
+    shown = dump(path, tmp_path)
+    assert ">4 of 8 rows<" in shown
+    rows = re.findall(
+        r'<tr class="(\w+)"( hidden="")?>\s*<td class="arm">([^<]*)</td>', shown[shown.index('id="cells"') :]
+    )
+    assert [kind for kind, *_ in rows] == ["baseline"] * 4 + ["refused"] * 4
+    assert {case for _, hidden, case in rows if not hidden} == {POINTWISE}
