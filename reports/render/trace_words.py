@@ -228,7 +228,7 @@ def _next(analysis: Analysis) -> str:
     if analysis.has_gpu or story.top is None or story.covered is None:
         return ""
     if story.covered < 0.5:
-        return "Most of the time no operator runs: make fewer and larger calls, or let torch.compile join them; faster operators give little."
+        return "Most of the time no operator runs: make fewer and larger calls, or let torch.compile join them; faster ones give little."
     rest = 1 / max(1 - story.covered * story.top[1], 0.001)
     return f"Begin with {plain(story.top[0], 80)}: without it the whole would be {times(rest)} as fast, and nothing else gives as much."
 
