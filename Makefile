@@ -6,7 +6,7 @@ export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
 
-.PHONY: help setup setup-dev doctor smoke bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu image-cuda lock clean
+.PHONY: help setup setup-dev doctor smoke analyze bench-cpu bench-gpu ablate container-cost fingerprint-host system-description report test lint perf versus-sequential image-cpu image-cuda lock clean
 .DEFAULT_GOAL := help
 
 help: ## This list
@@ -31,7 +31,10 @@ help: ## This list
 #: STRICT          "yes" refuses to run when a requested setting is not in force
 #: DESIGN          ablate: steps (the default; each adds a setting) or alone (each by itself)
 #: ROUNDS          ablate: how often each level of settings is started
-#: JSON            doctor: "yes" prints one JSON document
+#: TRACE           analyze: the trace to read, or several, with blanks between
+#: TABLE           analyze: the profiler's own table of the (first) trace, to be reconciled with it
+#: AGAINST         analyze: the eager arm's trace, which a compiled one is compared with
+#: JSON            doctor, analyze: "yes" prints JSON and nothing else
 #: ENGINE          auto (the default), native, docker or podman
 #: RUN             bench-cpu: the run to continue; report: the run to render (default: the latest)
 #: OUTPUT          where bundles are written (default: results)
@@ -102,6 +105,14 @@ fingerprint-host: ## Optional, as root on the host: what a container cannot see,
 system-description: setup ## A finished run's machine as MLPerf describes one (RUN=id; JSON on standard output)
 	@if [ -z "$$RUN" ]; then echo "speedproof: name a run: make system-description RUN=<run-id>" >&2; exit 2; fi; \
 	case $$RUN in */*) ;; *) RUN=$$OUTPUT/$$RUN ;; esac; exec $(PYTHON_ENV) -m reports mlperf "$$RUN"
+
+analyze: setup ## Read a torch.profiler trace and tell what it means (TRACE=file; a page in OUTPUT/traces)
+	@if [ -z "$$TRACE" ]; then echo "speedproof: name a trace: make analyze TRACE=trace.json" >&2; exit 2; fi; \
+	if [ -e "$$TRACE" ]; then set -- "$$TRACE"; else set -- $$TRACE; fi; \
+	if [ -n "$$TABLE" ]; then set -- "$$@" --table "$$TABLE"; fi; \
+	if [ -n "$$AGAINST" ]; then set -- "$$@" --against "$$AGAINST"; fi; \
+	case $$JSON in yes | YES | 1 | true) set -- "$$@" --json ;; *) set -- "$$@" --output "$$OUTPUT/traces" ;; esac; \
+	exec $(PYTHON_ENV) -m reports analyze "$$@"
 
 report: setup ## Render a finished run's report again (RUN=id; default: the latest)
 	@if [ -n "$$RUN" ]; then case $$RUN in */*) ;; *) RUN=$$OUTPUT/$$RUN ;; esac; exec $(PYTHON_ENV) -m reports render "$$RUN"; fi; \

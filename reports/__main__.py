@@ -1,4 +1,4 @@
-"""The reports' command line: render, mlperf."""
+"""The reports' command line: render, analyze, mlperf."""
 
 from __future__ import annotations
 
@@ -51,6 +51,26 @@ def render(
             print(path)
     except BundleError as error:
         refuse(error)
+
+
+@app.command()
+def analyze(
+    traces: Annotated[list[Path], typer.Argument(help="Traces that export_chrome_trace wrote, gzipped or not.")],
+    table: Annotated[
+        Path | None, typer.Option(help="The profiler's own table of the (first) trace, to be reconciled with it.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="A trace of the eager arm, which the (first) compiled trace is compared with.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write each trace's page (HTML, PDF) into a folder in here.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and write no page.")] = False,
+) -> None:
+    """Read traces and tell what they mean: a summary, findings with their evidence, a page each."""
+    from reports.analyze import Request, run
+
+    raise SystemExit(run(Request(tuple(traces), table, against, output, json)))
 
 
 @app.command()

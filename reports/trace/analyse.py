@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
+from reports.trace.alike import Group, alike
 from reports.trace.kernels import KernelStats, kernels
 from reports.trace.operators import ChainNode, OperatorStats, chains, operators
+from reports.trace.products import Product, products
 from reports.trace.read import Trace, read
 from reports.trace.regime import Regime, regime
 from reports.trace.steps import Step, first_is_cold, step_rows, steps
@@ -30,6 +33,16 @@ class Analysis:
     chains: tuple[ChainNode, ...]
     workload: Workload | None = None
     table: Table | None = None
+
+    @cached_property
+    def products(self) -> tuple[Product, ...]:
+        """Matrix products whose size is known."""
+        return products(self.trace, self.workload)
+
+    @cached_property
+    def alike(self) -> tuple[Group, ...]:
+        """Calls of the longer kernels that do the same work."""
+        return alike(self.trace, self.kernels)
 
     @property
     def has_gpu(self) -> bool:

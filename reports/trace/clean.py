@@ -17,12 +17,18 @@ from reports.trace.notes import Notes
 
 Mask = NDArray[np.bool_]
 
+MISSED = 0.01
+"""Idle time is withheld when more than this share of the GPU's slices had to be left out: fewer change no conclusion."""
+
 OTHER_EPOCH_NS = 24 * 3600 * 10**9
 """A hole of a day between slices means two clocks, not a pause: no profiler records for that long."""
 
 FAR_NS = 10**9
 BEYOND = 100
 """A slice that ends a second, and a hundred times the recording's length, after everything else did not run for that long."""
+
+REACHES = 0.9
+"""Share of its own length by which an overflowed slice overlaps the next; kernels that truly overlap on a stream do so by less."""
 
 
 def clean(columns: Columns, notes: Notes) -> Columns:
@@ -43,7 +49,7 @@ def clean(columns: Columns, notes: Notes) -> Columns:
             "correlation",
             "stream",
             "device",
-            "bytes",
+            "moved_bytes",
             "resources",
             "shape",
             "graph",
@@ -59,16 +65,26 @@ def is_gpu(columns: Columns) -> Mask:
 
 def _with_times(columns: Columns, notes: Notes) -> Mask:
     start, duration, gpu = columns.start, columns.duration, is_gpu(columns)
+
+    def lost(count: int) -> frozenset[str]:
+        return frozenset({"idle"}) if count > MISSED * gpu.sum() else frozenset()
+
     host = np.isin(columns.kind, (*HOST, Kind.PYTHON))
     timeless = start == MISSING
-    notes.add("no_time", "slices without a time are left out", int(timeless.sum()))
+    gpu_timeless = timeless & gpu
+    notes.add(
+        "no_time",
+        "slices without a time are left out",
+        int(timeless.sum()),
+        withholds={"idle"} if gpu_timeless.any() else frozenset(),
+    )
     zero = _zero_times(start, duration, timeless)
+    count = int((zero & gpu).sum())
     notes.add(
         "zero_timestamps",
-        "slices whose times were never filled in (0) are left out: their work is missing from busy time and counts, so the GPU's"
-        " idle time is withheld",
-        int((zero & gpu).sum()),
-        withholds={"idle"},
+        "GPU slices whose times were never filled in (0) are left out: their work is missing from busy time and counts",
+        count,
+        withholds=lost(count),
     )
     notes.add(
         "zero_timestamps_host", "host slices whose times were never filled in are left out", int((zero & ~gpu).sum())
@@ -79,13 +95,13 @@ def _with_times(columns: Columns, notes: Notes) -> Mask:
         "slice_without_duration",
         "GPU slices without a duration are left out: busy time is too short by them",
         int((without & gpu).sum()),
-        withholds={"idle"},
+        withholds=lost(int((without & gpu).sum())),
     )
     notes.add(
         "negative_duration",
         "GPU slices with a negative duration are left out: busy time is too short by them",
         int((negative & gpu).sum()),
-        withholds={"idle"},
+        withholds=lost(int((negative & gpu).sum())),
     )
     notes.add(
         "unfinished",
@@ -126,7 +142,10 @@ def _one_epoch(columns: Columns, keep: Mask, notes: Notes) -> Mask:
 
 
 def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes: Notes) -> Mask:
-    """Cuts GPU slices that swallow the next one of their stream and outlast the whole recording; changes `duration`."""
+    """Cuts GPU slices that swallow the next one of their stream and outlast the whole recording; changes `duration`.
+
+    Where two overflow one after the other, the first only reaches far into the second; it must outlast the recording by its length.
+    """
     gpu = is_gpu(columns) & keep
     rows = np.flatnonzero(gpu)
     lasting = np.ones_like(keep)
@@ -137,19 +156,22 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
     same = (columns.stream[order[:-1]] == columns.stream[order[1:]]) & (
         columns.device[order[:-1]] == columns.device[order[1:]]
     )
-    swallows = np.zeros(order.size, bool)
-    swallows[:-1] = same & (end[order[:-1]] >= end[order[1:]]) & (end[order[:-1]] > start[order[1:]])
+    swallows, reaches = np.zeros(order.size, bool), np.zeros(order.size, bool)
+    overlap = end[order[:-1]] - start[order[1:]]
+    swallows[:-1] = same & (end[order[:-1]] >= end[order[1:]]) & (overlap > 0)
+    reaches[:-1] = same & ~swallows[:-1] & (overlap > REACHES * duration[order[:-1]])
     last = np.ones(order.size, bool)
     last[:-1] = ~same
     timed = keep & (np.isin(columns.kind, (*HOST, Kind.PYTHON)) | gpu)
-    suspects = order[swallows | last]
+    suspects = order[swallows | reaches | last]
     sane = timed.copy()
     sane[suspects] = False
     if not sane.any():
         return lasting
     first_start, last_end = int(start[timed].min()), int(end[sane].max())
-    cut = order[:-1][swallows[:-1] & (end[order[:-1]] > last_end)]
-    following = order[1:][swallows[:-1] & (end[order[:-1]] > last_end)]
+    limit = np.where(swallows, last_end, 2 * last_end - first_start)[:-1]
+    overflown = (swallows | reaches)[:-1] & (end[order[:-1]] > limit)
+    cut, following = order[:-1][overflown], order[1:][overflown]
     duration[cut] = start[following] - start[cut]
     notes.add(
         "duration_overflow",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from operator import attrgetter
 from typing import Any
 
@@ -56,7 +57,8 @@ class Columns:
     """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row.
 
     `start` and `duration` are nanoseconds since the trace's own epoch, `MISSING` where the file has none. `correlation`, `stream`,
-    `device`, `resources` and `shape` are numbers into what was interned, -1 where there is none; `bytes` is NaN where there is none.
+    `device`, `resources` and `shape` are numbers into what was interned, -1 where there is none; `moved_bytes` (of copies and fills) is NaN
+    where there is none.
     """
 
     kind: NDArray[np.int8]
@@ -67,7 +69,7 @@ class Columns:
     correlation: Codes
     stream: Codes
     device: Codes
-    bytes: Floats
+    moved_bytes: Floats
     resources: Codes
     shape: Codes
     graph: NDArray[np.bool_]
@@ -109,7 +111,7 @@ class Builder:
                 # The whole recording's own slice says nothing that the slices in it do not.
                 if event.cat != "Trace":
                     keep(event)
-            elif phase == "B" or phase == "E":
+            elif phase in {"B", "E"}:
                 self._pair(event, slices)
             else:
                 self._phases[phase] += 1
@@ -141,7 +143,7 @@ class Builder:
         }
         for column in ("correlation", "stream", "device", "resources", "shape"):
             piece[column] = np.full(n, -1, np.int32)
-        piece["bytes"] = np.full(n, np.nan)
+        piece["moved_bytes"] = np.full(n, np.nan)
         piece["graph"] = np.zeros(n, np.bool_)
         for row in np.flatnonzero((kind != Kind.PYTHON) & (kind != Kind.OTHER) & (kind != Kind.ANNOTATION)):
             event = slices[row]
@@ -155,7 +157,9 @@ class Builder:
         except TypeError:
             return self._lanes[_text(event.pid), _text(event.tid)]
 
-    def _details(self, piece: dict[str, NDArray[Any]], row: int, kind: Kind, event: AnyEvent, args: Args) -> None:
+    def _details(
+        self, piece: dict[str, NDArray[Any]], row: int | np.integer[Any], kind: Kind, event: AnyEvent, args: Args
+    ) -> None:
         if kind == Kind.OP:
             if len(memoryview(args.input_dims)) > 2:
                 piece["shape"][row] = self._shapes[bytes(args.input_dims), bytes(args.input_type)]
@@ -177,7 +181,7 @@ class Builder:
             ]
         else:
             amount = _finite(args.bytes if args.bytes is not None else args.size)
-            piece["bytes"][row] = np.nan if amount is None else amount
+            piece["moved_bytes"][row] = np.nan if amount is None else amount
 
     def _starts(self, values: list[Any]) -> Ints:
         times = self._times(values)
@@ -203,9 +207,10 @@ class Builder:
 
     @staticmethod
     def _exact(value: Any) -> int:
-        if not (value == value) or not -FARTHEST_US < value < FARTHEST_US:
-            return MISSING
-        return int((value * 1000).to_integral_value()) if not isinstance(value, float) else round(value * 1000)
+        if isinstance(value, Decimal):
+            usable = value.is_finite() and abs(value) < FARTHEST_US
+            return int((value * 1000).to_integral_value()) if usable else MISSING
+        return round(value * 1000) if -FARTHEST_US < value < FARTHEST_US else MISSING
 
     def columns(self) -> Columns:
         """All slices so far; slices that began and never ended are among them, without a duration."""
@@ -218,7 +223,7 @@ class Builder:
         whole = {column: np.concatenate([piece[column] for piece in pieces]) for column in pieces[0]}
         self._pieces.clear()
         return Columns(
-            **whole,  # type: ignore[arg-type]
+            **whole,
             names=self._names.values_in_order(),
             lanes=[(_text(pid), _text(tid)) for pid, tid in self._lanes.values_in_order()],
             streams=self._streams.values_in_order(),

@@ -62,6 +62,7 @@ AnyEvent = Event | ExactEvent
 fast = msgspec.json.Decoder(list[Event])
 exact = msgspec.json.Decoder(list[ExactEvent])
 exact_one = msgspec.json.Decoder(ExactEvent)
+elements_of = msgspec.json.Decoder(list[msgspec.Raw])
 
 DECODING = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
 """What msgspec raises for text that is not what it should be."""

@@ -6,6 +6,7 @@ is damaged is mended or counted. Trust is put in the text's shape (`}, {"ph"`), 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from reports.trace.event import DECODING, AnyEvent, exact, exact_one, fast
+from reports.trace.event import DECODING, AnyEvent, elements_of, exact, exact_one, fast
 from reports.trace.mend import EFFECTS, Mended, Unreadable, mend
 from reports.trace.notes import Notes, TraceError
 from reports.trace.source import PIECE_BYTES
@@ -24,6 +25,8 @@ KEYS = rb"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s)"
 BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"' + KEYS + rb'"\s*:)')
 END = re.compile(rb"\}[\s,]*\]")
 SPACE = b" \t\r\n"
+GPU_WORK_TEXT = re.compile(rb'"(?:concurrent_)?kernel"|"(?:gpu_)?mem(?:cpy|set)"', re.IGNORECASE)
+WHITE = frozenset(" \t\r\n,")
 LONGEST_HEAD = 256 << 20
 LONGEST_EVENT = 64 << 20
 JOINED = 64
@@ -38,6 +41,9 @@ HINTS = {
     "cells": "a notebook",
     "events": "a trace of another tool",
 }
+
+
+scan = json.JSONDecoder()
 
 
 class Frames:
@@ -70,14 +76,16 @@ class Frames:
             if cut is None:
                 if len(buffer) > LONGEST_EVENT:
                     raise TraceError(
-                        f"{self.path}: no event ends within {LONGEST_EVENT >> 20} MiB after line {self._lines}; this is no trace of torch.profiler."
+                        f"{self.path}: no event ends within {LONGEST_EVENT >> 20} MiB after line {self._lines};"
+                        " this is no trace of torch.profiler."
                     )
                 continue
             events, rest = self._decode(buffer[: cut + 1])
-            self._lines += buffer.count(b"\n", 0, cut + 1)
+            following = buffer[cut + 1 :].lstrip(SPACE + b",")
+            self._lines += buffer.count(b"\n", 0, len(buffer) - len(following))
             if events:
                 yield events
-            buffer = buffer[cut + 1 :].lstrip(SPACE + b",")
+            buffer = following
             if rest is not None:
                 buffer, ended = rest + b"," + buffer, True
                 break
@@ -125,7 +133,8 @@ class Frames:
             found = msgspec.json.decode(stripped)
         except DECODING as error:
             raise TraceError(
-                f"{self.path}: holds no list traceEvents, and is not whole JSON ({error}); it was cut short or is no trace; record it again."
+                f"{self.path}: holds no list traceEvents, and is not whole JSON ({error});"
+                " it was cut short or is no trace; record it again."
             ) from None
         hint = next((f": it looks like {text}" for key, text in HINTS.items() if key in found), "")
         keys = ", ".join(sorted(map(str, found))[:6]) or "none"
@@ -177,7 +186,9 @@ class Frames:
 
     def _last(self, buffer: bytes) -> tuple[list[AnyEvent], bytes]:
         """The events up to the list's end, and the text after it."""
-        text = buffer.strip(SPACE)
+        text = buffer.lstrip(SPACE)
+        self._lines += buffer.count(b"\n", 0, len(buffer) - len(text))
+        text = text.rstrip(SPACE)
         if text.startswith(b"]"):
             return [], text[1:]
         for match in islice(END.finditer(text), JOINED):
@@ -195,6 +206,8 @@ class Frames:
         return events, rest
 
     def _truncated(self, what: str) -> None:
+        if "truncated" in self.notes:  # a packed file that was cut short says so itself
+            return
         self.notes.add(
             "truncated",
             f"{what}: the file was cut short (a killed process, a full disk, a copy); what comes after is lost, and what is said"
@@ -203,42 +216,40 @@ class Frames:
         )
 
     def _one_by_one(self, text: bytes) -> tuple[list[AnyEvent], bytes | None]:
+        """The events of a text in which something is damaged; what follows the list's end, None where it does not end here."""
         events: list[AnyEvent] = []
-        bounds = [match.start() + 1 for match in BETWEEN.finditer(text)]
-        starts, ends = [0, *bounds], [*bounds, len(text)]
-        number = 0
-        while number < len(starts):
-            for joined in range(min(JOINED, len(starts) - number)):
-                start, end = starts[number], ends[number + joined]
-                piece = text[start:end].strip(SPACE + b",")
-                last = number + joined + 1 == len(starts)
-                if not piece:
-                    break
-                try:
-                    events.append(exact_one.decode(piece))
-                    break
-                except DECODING:
-                    pass
-                if (whole := _object_and_rest(piece)) is not None:
-                    first, rest = whole
-                    if rest.startswith(b"]") or rest.lstrip(b"," + SPACE).startswith(b"]"):
-                        self._keep(first, start, text, events)
-                        if rest.startswith(b","):
-                            self.notes.add("trailing_comma", EFFECTS["trailing_comma"])
-                        return events, rest.lstrip(b"," + SPACE)[1:] + text[end:]
-                if _balanced(piece) or last:
-                    joined = 0
-                    piece = text[start : ends[number]].strip(SPACE + b",")
-                    if number + 1 == len(starts) and (cut := _cut(piece)) is not None:
-                        self._keep(piece[: cut[0]], start, text, events)
-                        return events, piece[cut[1] :]
-                    if number + 1 == len(starts) and not _balanced(piece):
-                        return events, None
-                    self._keep(piece, start, text, events)
-                    break
-            number += joined + 1
+        bounds = [0, *(match.start() + 1 for match in BETWEEN.finditer(text)), len(text)]
+        at = 0
+        while at + 1 < len(bounds):
+            piece = text[bounds[at] : bounds[at + 1]].strip(SPACE + b",")
+            last = at + 2 == len(bounds)
+            event, used = _whole(text, bounds, at)
+            if event is not None:
+                events.append(event)
+                at += used
+                continue
+            if values := _values(piece):
+                self._keep_all(values, bounds[at], text, events)
+                at += 1
+                continue
+            closing = _whole_to_the_end(piece) or _closing(piece)
+            if closing is not None:
+                self._keep_all(_values(closing[0]) or [closing[0]], bounds[at], text, events)
+                if closing[2]:
+                    self.notes.add("trailing_comma", EFFECTS["trailing_comma"])
+                self.events += len(events)
+                return events, closing[1] + text[bounds[at + 1] :]
+            if last and not _balanced(piece):
+                break
+            if piece:
+                self._keep(piece, bounds[at], text, events)
+            at += 1
         self.events += len(events)
         return events, None
+
+    def _keep_all(self, values: list[bytes], start: int, text: bytes, events: list[AnyEvent]) -> None:
+        for value in values:
+            self._keep(value, start, text, events)
 
     def _keep(self, piece: bytes, start: int, text: bytes, events: list[AnyEvent]) -> None:
         found = mend(piece)
@@ -247,13 +258,16 @@ class Frames:
                 self.notes.add(kind, EFFECTS[kind])
             events.append(found.event)
             return
-        reason = found.reason if isinstance(found, Unreadable) else "it is no object"
-        line = self._lines + text.count(b"\n", 0, start)
         if not self._first_unreadable:
+            reason = found.reason if isinstance(found, Unreadable) else "it is no object"
+            start += text[start:].index(piece[:1])
+            line = self._lines + text.count(b"\n", 0, start)
             column = start - text.rfind(b"\n", 0, start)
             self._first_unreadable = f"line {line}, column {column}: {reason}"
         self.notes.add(
-            "unreadable_event", f"events that cannot be read are left out, the first at {self._first_unreadable}"
+            "unreadable_event",
+            f"events that cannot be read are left out, the first at {self._first_unreadable}",
+            withholds={"idle"} if GPU_WORK_TEXT.search(piece) else frozenset(),
         )
 
     def _metadata(self, head: bytes, tail: bytes) -> None:
@@ -270,27 +284,52 @@ class Frames:
             self.metadata = found
 
 
-def _object_and_rest(piece: bytes) -> tuple[bytes, bytes] | None:
-    """A whole JSON object at the start of the piece, and what follows it."""
-    for match in islice(END.finditer(piece), JOINED):
+def _whole(text: bytes, bounds: list[int], at: int) -> tuple[AnyEvent | None, int]:
+    """The event that begins at a bound, and how many pieces it spans: its own text may hold what looks like a boundary."""
+    for last in range(at + 1, min(at + 1 + JOINED, len(bounds))):
         try:
-            exact_one.decode(piece[: match.start() + 1])
+            return exact_one.decode(text[bounds[at] : bounds[last]].strip(SPACE + b",")), last - at
         except DECODING:
             continue
-        return piece[: match.start() + 1], piece[match.start() + 1 :].lstrip(SPACE)
-    return None
+    return None, 1
+
+
+def _values(piece: bytes) -> list[bytes]:
+    """The values of a piece that is JSON, and not one event: something that is no event stands in the list. Empty: it is not JSON."""
+    try:
+        return [bytes(value) for value in elements_of.decode(b"[" + piece + b"]")]
+    except DECODING:
+        return []
+
+
+def _whole_to_the_end(piece: bytes) -> tuple[bytes, bytes, bool] | None:
+    """As `_closing`, for whole JSON values before the end of the list, events or not."""
+    words = piece.decode("utf-8", "surrogateescape")
+    at = 0
+    try:
+        while not words.startswith("]", at):
+            _, at = scan.raw_decode(words, at)
+            while words[at : at + 1] in WHITE:
+                at += 1
+    except (ValueError, RecursionError):
+        return None
+    values, rest = words[:at].rstrip(" \t\r\n"), words[at + 1 :].encode("utf-8", "surrogateescape")
+    return values.rstrip(" \t\r\n,").encode("utf-8", "surrogateescape"), rest, values.endswith(",")
 
 
 def _balanced(piece: bytes) -> bool:
     return piece.count(b"{") <= piece.count(b"}")
 
 
-def _cut(piece: bytes) -> tuple[int, int] | None:
-    """Where a damaged last event ends and the list after it: the first `}` that closes as many braces as were opened, then `]`."""
-    for match in END.finditer(piece):
-        end = match.start() + 1
-        if _balanced(piece[:end]):
-            return end, match.end()
+def _closing(piece: bytes) -> tuple[bytes, bytes, bool] | None:
+    """Where the list ends in a piece: the last event's text, what follows the list, and whether a comma stood before its end.
+
+    The event may itself be damaged: then the first brace that closes as many as were opened, with `]` after it, is taken.
+    """
+    for match in islice(END.finditer(piece), JOINED):
+        event = piece[: match.start() + 1]
+        if _balanced(event):
+            return event, piece[match.end() :], b"," in match.group()
     return None
 
 

@@ -46,7 +46,7 @@ _CLASSES: tuple[tuple[KernelClass, re.Pattern[str]], ...] = (
     (
         "gemm",
         re.compile(
-            r"gemm|gemv|Cijk_|nvjet|(?:ampere|volta|turing|hopper|sm\d\d+|maxwell)_\w*?(?:s\d+|gemm|xmma|fp16|bf16|tf32)|cutlass|cublas|splitK|mmha|\bmatmul|::mm_|dot_kernel|wgmma|wmma|rocblas",
+            r"gemm|gemv|Cijk_|nvjet|(?:ampere|volta|turing|hopper|sm\d\d+|maxwell)_\w*?(?:s\d+|gemm|xmma|fp16|bf16|tf32)|cutlass|cublas|splitK|\bb?mm_|mmha|\bmatmul|::mm_|dot_kernel|wgmma|wmma|rocblas",
             re.IGNORECASE,
         ),
     ),
@@ -68,8 +68,8 @@ _CLASSES: tuple[tuple[KernelClass, re.Pattern[str]], ...] = (
     ),
 )
 
-FIRST_RATIO = 1.25
-"""The first of at least three calls stands out when it takes a quarter longer than the median of the others."""
+_TYPES = re.compile(r"cutlass::\w+_t\b|cutlass::(?:Array|Coord|layout)\b")
+"""Types of CUTLASS stand in the names of kernels that multiply nothing."""
 
 GROUPS_APART = 1.3
 GROUP_LEAST = 0.1
@@ -80,7 +80,8 @@ and each side's own spread smaller than the jump."""
 @cache
 def class_of(name: str) -> KernelClass:
     """What a kernel of this name does, by how vendors name theirs; "unknown" where the name does not tell."""
-    return next((found for found, pattern in _CLASSES if pattern.search(name)), "unknown")
+    bare = _TYPES.sub("", name)
+    return next((found for found, pattern in _CLASSES if pattern.search(bare)), "unknown")
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ def _stats(trace: Trace, rows: NDArray[np.intp], totals: dict[int, int]) -> Kern
     kind = Kind(int(slices.kind[rows[0]]))
     name = trace.name(rows[0])
     total = float(times.sum())
-    moved = slices.bytes[rows]
+    moved = slices.moved_bytes[rows]
     median, p95 = np.quantile(times, (0.5, 0.95)).tolist()
     rest = float(np.median(times[1:])) if times.size >= 3 else 0.0
     codes = np.unique(slices.resources[rows])

@@ -21,7 +21,8 @@ MEMBER = (
     r"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s|External id|Ev Idx|Record function id|correlation|cbid|stream|device)"
 )
 NAME = re.compile(rf'("name"\s*:\s*")(.*?)("\s*(?:,\s*"{MEMBER}"\s*:|\}}\s*$))', re.DOTALL)
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+Repairs = tuple[tuple[str, Callable[[str], str]], ...]
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,15 @@ class Unreadable:
 
 def mend(text: bytes) -> Mended | Unreadable | None:
     """The event in `text`; None when it is valid JSON but no object."""
+    found = _mend(text, REPAIRS)
+    if not isinstance(found, Unreadable):
+        return found
+    # A stray quotation mark turns strings inside out, and what was mended before it was looked for in the wrong places.
+    again = _mend(text, REPAIRS[:1] + REPAIRS[-1:] + REPAIRS[1:-1])
+    return found if isinstance(again, Unreadable) else again
+
+
+def _mend(text: bytes, repairs: Repairs) -> Mended | Unreadable | None:
     kinds: list[str] = []
     try:
         words = text.decode("utf-8")
@@ -48,7 +58,7 @@ def mend(text: bytes) -> Mended | Unreadable | None:
         words = text.decode("utf-8", "replace")
         kinds.append("non_utf8")
     reason = ""
-    for kind, repair in REPAIRS:
+    for kind, repair in repairs:
         repaired = repair(words)
         if repaired == words and kind:
             continue
@@ -101,7 +111,7 @@ def _quotes(words: str) -> str:
     return NAME.sub(escape, words)
 
 
-REPAIRS: tuple[tuple[str, Callable[[str], str]], ...] = (
+REPAIRS: Repairs = (
     ("", lambda words: words),
     ("non_finite", _outside_strings(NON_FINITE, "null")),
     ("python_words", _outside_strings(PYTHON_WORDS, "null")),

@@ -42,6 +42,9 @@ class Notes:
         else:
             self._notes[kind] = Note(kind, before.count + count, before.effect, before.withholds | withholds)
 
+    def __contains__(self, kind: str) -> bool:
+        return kind in self._notes
+
     def frozen(self) -> tuple[Note, ...]:
         """The notes in the order in which they were met."""
         return tuple(self._notes.values())

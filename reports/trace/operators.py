@@ -11,12 +11,47 @@ from reports.trace.categories import Kind
 from reports.trace.read import Trace
 
 METADATA_ONLY = frozenset(
-    f"aten::{name}"
-    for name in (
-        "view t transpose permute as_strided reshape expand squeeze unsqueeze select slice detach alias unbind split narrow chunk"
-        " _unsafe_view _reshape_alias resolve_conj resolve_neg view_as expand_as flatten unflatten movedim swapaxes T mT lift_fresh"
-        " split_with_sizes diagonal real detach_ empty empty_strided empty_like is_nonzero result_type item"
-    ).split()
+    {
+        "aten::view",
+        "aten::t",
+        "aten::transpose",
+        "aten::permute",
+        "aten::as_strided",
+        "aten::reshape",
+        "aten::expand",
+        "aten::squeeze",
+        "aten::unsqueeze",
+        "aten::select",
+        "aten::slice",
+        "aten::detach",
+        "aten::alias",
+        "aten::unbind",
+        "aten::split",
+        "aten::narrow",
+        "aten::chunk",
+        "aten::_unsafe_view",
+        "aten::_reshape_alias",
+        "aten::resolve_conj",
+        "aten::resolve_neg",
+        "aten::view_as",
+        "aten::expand_as",
+        "aten::flatten",
+        "aten::unflatten",
+        "aten::movedim",
+        "aten::swapaxes",
+        "aten::T",
+        "aten::mT",
+        "aten::lift_fresh",
+        "aten::split_with_sizes",
+        "aten::diagonal",
+        "aten::real",
+        "aten::detach_",
+        "aten::empty",
+        "aten::empty_strided",
+        "aten::empty_like",
+        "aten::is_nonzero",
+        "aten::result_type",
+    }
 )
 """Operators that move no data on the device: views, and allocations."""
 

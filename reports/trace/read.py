@@ -106,6 +106,21 @@ class Trace:
         return Nesting(parent, depth, self_time, found.overlaps)
 
     @cached_property
+    def caller(self) -> NDArray[np.int64]:
+        """For every host row the innermost operator that it lies in, -1 without one."""
+        parent, kind = self.nesting.parent, self.slices.kind
+        found = parent.copy()
+        while (passing := (found >= 0) & (kind[found] != Kind.OP)).any():
+            found[passing] = parent[found[passing]]
+        return found
+
+    @cached_property
+    def gpu_caller(self) -> NDArray[np.int64]:
+        """For every row of `gpu_rows` the operator that launched it, -1 where it or its launch is not recorded."""
+        launch = self.links.launch
+        return np.where(launch >= 0, self.caller[launch] if self.caller.size else -1, -1)
+
+    @cached_property
     def origin(self) -> int:
         """The first time of all, in ns; pictures and claims count from here."""
         return int(self.slices.start.min()) if self.slices.start.size else 0

@@ -89,11 +89,8 @@ def _bound(busy: float, shares: dict[str, float]) -> tuple[Bound, str]:
 
 def flips_at(sweep: Sequence[tuple[float, Bound]]) -> float | None:
     """The smallest size from which on a sweep over sizes is no longer overhead-bound; None where it never flips, or flips back."""
-    ordered = sorted(sweep)
-    bounds = [bound for _, bound in ordered]
-    if "overhead-bound" not in bounds or all(bound == "overhead-bound" for bound in bounds):
+    bounds = [bound for _, bound in sorted(sweep)]
+    overhead = bounds.count("overhead-bound")
+    if not 0 < overhead < len(bounds) or set(bounds[:overhead]) != {"overhead-bound"}:
         return None
-    last = max(number for number, bound in enumerate(bounds) if bound == "overhead-bound")
-    if last + 1 == len(bounds) or any(bound != "overhead-bound" for bound in bounds[:last]):
-        return None
-    return ordered[last + 1][0]
+    return sorted(sweep)[overhead][0]

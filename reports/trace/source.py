@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import queue
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -18,6 +19,7 @@ PIECE_BYTES = 4 << 20
 """Unpacked bytes handed on at a time: large enough that per-piece costs vanish, small enough that memory stays flat."""
 
 PACKED_BYTES = 1 << 20
+SALVAGED_BYTES = 1 << 14
 
 GZIP = b"\x1f\x8b"
 OTHER_KINDS = {
@@ -75,6 +77,7 @@ def _gunzip(stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
 
     unpack = isal_zlib.decompressobj(wbits=31)
     packed, reason = b"", ""
+    member = given = 0  # where this gzip member begins in the file, and how much of it was unpacked
     while not reason:
         parts: list[bytes] = []
         have = 0
@@ -85,15 +88,19 @@ def _gunzip(stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
                 break
             try:
                 part = unpack.decompress(packed, PIECE_BYTES - have)
-            except isal_zlib.error as error:
+            except isal_zlib.IsalError as error:  # type: ignore[misc] # a class, which its stub does not say
                 reason = f"the packed file is damaged ({error})"
+                parts.append(_salvaged(stream, member, given))
+                have += len(parts[-1])
                 break
             parts.append(part)
             have += len(part)
+            given += len(part)
             packed = unpack.unconsumed_tail
             if unpack.eof:
                 # Several members one after the other are one file; what is no member is padding.
                 packed = (unpack.unused_data or stream.read(PACKED_BYTES)).lstrip(b"\0")
+                member, given = stream.tell() - len(packed), 0
                 if not packed.startswith(GZIP[: len(packed)]) or not packed:
                     if parts:
                         yield b"".join(parts)
@@ -108,6 +115,33 @@ def _gunzip(stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
         f"{reason}: what comes after is lost, and what is said of the whole recording is withheld",
         withholds={"window"},
     )
+
+
+def _salvaged(stream: IO[bytes], member: int, skip: int) -> bytes:
+    """What a damaged gzip member holds up to its damage, less the first `skip` bytes: isal gives nothing of the piece it fails in."""
+    stream.seek(member)
+    unpack = zlib.decompressobj(wbits=31)
+    parts: list[bytes] = []
+    while not unpack.eof and (packed := stream.read(SALVAGED_BYTES)):
+        before = unpack.copy()
+        try:
+            part = unpack.decompress(packed)
+        except zlib.error:
+            parts.append(_until_damage(before, packed)[skip:])
+            break
+        parts.append(part[skip:])
+        skip = max(0, skip - len(part))
+    return b"".join(parts)
+
+
+def _until_damage(unpack: zlib._Decompress, packed: bytes) -> bytes:
+    found = bytearray()
+    try:
+        for at in range(len(packed)):
+            found += unpack.decompress(packed[at : at + 1])
+    except zlib.error:
+        pass
+    return bytes(found)
 
 
 def _utf8(unpacked: Iterator[bytes], notes: Notes) -> Iterator[bytes]:

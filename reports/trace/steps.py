@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -108,7 +109,7 @@ def _step(trace: Trace, row: int) -> Step:
     )
 
 
-def _us(nanoseconds: int | np.integer) -> float:  # type: ignore[type-arg]
+def _us(nanoseconds: int | np.integer[Any]) -> float:
     return int(nanoseconds) / 1000
 
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
-TIME = re.compile(r"(-?[\d.]+)\s*(ns|us|ms|s)")
-TOTAL = re.compile(r"^Self (CPU|CUDA|XPU|[A-Z]+) time total:\s*(-?[\d.]+)\s*(ns|us|ms|s)", re.MULTILINE)
+TIME = re.compile(r"(-?\d+(?:\.\d+)?)\s*(ns|us|ms|s)")
+TOTAL = re.compile(r"^Self (CPU|CUDA|XPU|[A-Z]+) time total:\s*(-?\d+(?:\.\d+)?)\s*(ns|us|ms|s)", re.MULTILINE)
 DEVICE = ("CUDA", "XPU", "HIP", "MTIA", "PrivateUse1", "Device")
 
 
@@ -29,12 +29,16 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A parsed table: its rows and the totals under it, in us (None where it has none). `cut_names`: whether long names end in "..."."""
+    """A parsed table: its rows and the totals under it, in us (None where it has none). `cut_names`: whether long names end in "...".
+
+    `fixed_unit_us` is the unit (in us) of a table that was printed in one unit (`time_unit=`), 0 where each time has its own.
+    """
 
     rows: tuple[TableRow, ...]
     self_cpu_total_us: float | None
     self_device_total_us: float | None
     cut_names: bool
+    fixed_unit_us: float = 0.0
 
 
 def parse(text: str) -> Table:
@@ -50,7 +54,7 @@ def parse(text: str) -> Table:
         raise TableError("this is no profiler table: there is no line with 'Name' and '# of Calls'.")
     spans = [match.span() for match in re.finditer(r"-+", ruler)]
     titles = _cells(lines[header], spans)
-    rows = []
+    rows: list[TableRow] = []
     for line in lines[header + 1 :]:
         if not line.strip() or set(line.strip()) <= {"-", " "}:
             if rows:
@@ -62,7 +66,21 @@ def parse(text: str) -> Table:
             rows.append(_row(cells, int(calls)))
     totals = {match[1]: float(match[2]) * UNITS[match[3]] for match in TOTAL.finditer(text)}
     device = next((value for key, value in totals.items() if key != "CPU"), None)
-    return Table(tuple(rows), totals.get("CPU"), device, any(row.name.endswith("...") for row in rows))
+    return Table(
+        tuple(rows),
+        totals.get("CPU"),
+        device,
+        any(row.name.endswith("...") for row in rows),
+        _unit(lines[header + 1 :]),
+    )
+
+
+def _unit(lines: list[str]) -> float:
+    """The unit of all times: by itself the profiler never prints less than 1 ms in ms, nor less than 1 s in s."""
+    times = [match for line in lines for match in TIME.finditer(line)]
+    units = {match[2] for match in times}
+    small = any(abs(float(match[1])) < 1 for match in times)
+    return UNITS[units.pop()] if len(units) == 1 and small and not units & {"us", "ns"} else 0.0
 
 
 def _cells(line: str, spans: list[tuple[int, int]]) -> list[str]:

@@ -13,9 +13,11 @@ WALKTHROUGH = re.compile(
 
 @dataclass(frozen=True)
 class Workload:
-    """`flops` are the floating-point operations of one call's matrix product, `source` says how that is known."""
+    """`flops` are the floating-point operations of one call's matrix product, `size` the edge of its matrices; `source` says how that
+    is known."""
 
     name: str
+    size: int
     flops: float
     dtype: str
     source: str
@@ -29,6 +31,7 @@ def from_file_name(path: Path, annotations: set[str]) -> Workload | None:
     size, batch = int(match["size"]), int(match["batch"] or 1)
     return Workload(
         f"matmul_add {f'{batch}x' if batch > 1 else ''}{size}x{size}",
+        size,
         2.0 * batch * size**3,
         match["dtype"],
         f"2·{f'{batch}·' if batch > 1 else ''}{size}³, the size and the dtype taken from the file's name",

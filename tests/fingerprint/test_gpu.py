@@ -62,6 +62,33 @@ def test_a_card_that_is_not_at_its_best_is_told_so(mixed: Facts) -> None:
     assert (found["nvlink_links"], found["nvlink_active"]) == (4, 0)
 
 
+def test_a_link_read_at_rest_says_so_and_one_read_under_load_does_not(mixed: Facts) -> None:
+    assert mixed["gpu 0 pcie_width"].note == ""
+    idle = gpu.read(Path("/nowhere"), load(A100), {})
+    assert "read at rest" in idle["gpu 0 pcie_width"].note and "read at rest" in idle["gpu 0 pcie_generation"].note
+    assert idle["gpu 0 pcie_width_maximum"].note == ""
+
+
+@pytest.mark.parametrize(("busy", "noted"), [(0, True), (40, False)])
+def test_a_driver_without_clock_reasons_tells_rest_by_its_use(busy: int, noted: bool) -> None:
+    player = load(A100)
+    player._calls = dict(player._calls) | {
+        "nvmlDeviceGetCurrentClocksEventReasons(gpu 0)": Answer(error="NVML_ERROR_NOT_SUPPORTED"),
+        "nvmlDeviceGetUtilizationRates(gpu 0)": Answer(value={"gpu": busy, "memory": 0}),
+    }
+    facts = gpu.read(Path("/nowhere"), player, {})
+    assert ("read at rest" in facts["gpu 0 pcie_width"].note) == noted
+
+
+def test_a_function_that_a_driver_gave_up_is_told_as_such() -> None:
+    player = load(A100)
+    player._calls = dict(player._calls) | {
+        "nvmlDeviceGetDefaultApplicationsClock(gpu 0, 0)": Answer(error="NVML_ERROR_DEPRECATED")
+    }
+    fact = gpu.read(Path("/nowhere"), player, {})["gpu 0 clock_graphics_application_default_mhz"]
+    assert (fact.value, fact.note) == (None, "no longer told by this driver")
+
+
 def test_instances_of_mig_are_listed_with_their_sizes(mixed: Facts) -> None:
     assert mixed["gpu 1 mig"].value is True
     assert mixed["gpu 1 mig_instances"].value == [

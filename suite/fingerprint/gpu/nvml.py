@@ -42,6 +42,7 @@ REASONS = {
     15: "the GPU is lost: it has fallen off the bus",
     16: "the GPU has to be reset",
     17: "the operating system or a control group blocks the request",
+    26: "no longer told by this driver",
 }
 NO_PERMISSION = 4
 FUNCTION_NOT_FOUND = 13
@@ -87,6 +88,7 @@ def _device(nvml: Nvml, handle: Any) -> Facts:
     if memory["memory_total_bytes"].status != "ok":
         memory |= ask(nvml, OLD_MEMORY_CALL, handle)
     facts |= memory
+    facts |= _link_at_rest(facts)
     facts["mig_instances"] = _instances(nvml, handle, facts["mig"])
     facts |= _links(nvml, handle)
     facts["fabric_state"] = _fabric(nvml, handle)
@@ -157,6 +159,17 @@ def _instances(nvml: Nvml, handle: Any, mode: Fact) -> Fact:
             }
         )
     return ok(rows, source) if rows else absent(source, "MIG is on, and no instance is visible")
+
+
+AT_REST = "read at rest, when a link may train down; what it is under load is read while the GPU works"
+
+
+def _link_at_rest(facts: Facts) -> Facts:
+    """The PCIe link's facts, with a note where the GPU had no work: then they do not tell what a copy finds."""
+    reasons, busy = facts["clock_event_reasons"], facts["utilisation_percent"]
+    rests = "GPU idle" in reasons.value if reasons.value is not None else busy.value == 0
+    link = {name: facts[name] for name in ("pcie_generation", "pcie_width") if facts[name].status == "ok"}
+    return {name: msgspec.structs.replace(fact, note=AT_REST) for name, fact in link.items()} if rests else {}
 
 
 def _links(nvml: Nvml, handle: Any) -> Facts:

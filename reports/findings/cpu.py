@@ -1,0 +1,288 @@
+"""Rules for recordings of the CPU alone, about its time: hot operators, gaps, short calls, a cold start, threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.cpu_code import CPU_CODE_RULES
+from reports.findings.cpu_only import cpu_rule, share_of, whole_us
+from reports.findings.seen import FRAMES, SHOWN, exactly, moment, rows_named, times, us
+from reports.trace import intervals
+from reports.trace.analyse import Analysis
+from reports.trace.categories import Kind
+from reports.trace.operators import METADATA_ONLY, OperatorStats
+from reports.trace.steps import COLD_LEAST_US, COLD_RATIO, STEP, step_rows
+
+NO_WORK = "the trace holds steps and compiled frames, and no operator in them"
+
+
+HOT = 0.5
+"""Self time of one operator that makes it the hotspot: half of everything, so that no other can be longer."""
+
+GAPS_SHARE = 0.2
+"""Share of the steps outside operators from which Python and dispatch are worth a look ..."""
+GAPS_LEAST_US = 10.0
+"""... and the least per step: a step always has some microseconds before its first operator."""
+
+MANY_CALLS = 100
+"""Calls per step (per recording, where there are no steps) ..."""
+SHORT_US = 20.0
+"""... each shorter than this: the cost of a call is then a good part of it ..."""
+MANY_SHARE = 0.05
+"""... and together at least this share of the time, below which nothing is won."""
+
+
+def _work(analysis: Analysis) -> list[OperatorStats]:
+    """Operators by self time; steps (old writers call them operators) and compiled code's frames are no work of their own."""
+    return [
+        stats
+        for stats in analysis.operators
+        if stats.kind == "operator" and not STEP.fullmatch(stats.name) and not FRAMES.fullmatch(stats.name)
+    ]
+
+
+def hot_operator(analysis: Analysis) -> Outcome:
+    """R3's twin: the operator that takes most, by self time."""
+    whole, ranked = whole_us(analysis), _work(analysis)
+    if not ranked:
+        return not_applicable(NO_WORK)
+    top = ranked[0]
+    listed = "; ".join(
+        f"{stats.name} {share_of(stats.self_us, whole):.1%} ({times(stats.count)})" for stats in ranked[:5]
+    )
+    if share_of(top.self_us, whole) < HOT:
+        return quiet(f"no operator has {HOT:.0%} of the time by itself; the largest by self time: {listed}")
+    trace = analysis.trace
+    rows = rows_named(trace, exactly(top.name), Kind.OP)
+    return fired(
+        f"{top.name} is the hotspot: {share_of(top.self_us, whole):.1%} of the time is its own ({us(top.self_us)} in"
+        f" {top.count} call{'s' if top.count > 1 else ''}).",
+        moment(
+            trace,
+            max(rows.tolist(), key=lambda row: int(trace.slices.duration[row])),
+            f"the longest call of {top.name}; by self time: {listed}",
+        ),
+        why=f"self time {us(top.self_us)} of {us(whole)}; totals are nested and are not added",
+        advice=f"Start here: twice as fast, everything would take {1 - share_of(top.self_us, whole) / 2:.0%} of its time. Ask"
+        " first whether the same work can be asked for less often, in a smaller data type, or with prepared weights.",
+        at_stake_us=top.self_us,
+    )
+
+
+@dataclass(frozen=True)
+class StepGaps:
+    """Time of each step (us, in order) on its own thread outside every operator, and the step's length."""
+
+    gap_us: tuple[float, ...]
+    step_us: tuple[float, ...]
+    longest: tuple[int, int]
+    """Start and end of the longest gap, in ns of the trace's clock."""
+
+
+def step_gaps(analysis: Analysis) -> StepGaps:
+    """What each step spends in no operator: Python, record_function, and the way into the dispatcher."""
+    trace = analysis.trace
+    slices, operators = trace.slices, trace.rows(Kind.OP, Kind.RUNTIME)
+    steps = np.array(step_rows(trace), np.intp)
+    # Old writers record steps as operators; a step is no work of its own.
+    operators = operators[~np.isin(operators, steps)]
+    outside, lengths, longest = [], [], (0, 0)
+    for row in steps.tolist():
+        begin, end = int(slices.start[row]), int(trace.end[row])
+        inside = operators[
+            (slices.lane[operators] == slices.lane[row])
+            & (slices.start[operators] >= begin)
+            & (slices.start[operators] < end)
+        ]
+        starts, ends = intervals.union(slices.start[inside], np.minimum(trace.end[inside], end))
+        outside.append((end - begin - int((ends - starts).sum())) / 1000)
+        lengths.append((end - begin) / 1000)
+        edges = np.concatenate(([begin], np.column_stack((starts, ends)).ravel(), [end]))
+        gaps = edges[1::2] - edges[0::2]
+        widest = int(np.argmax(gaps))
+        if int(gaps[widest]) > longest[1] - longest[0]:
+            longest = int(edges[2 * widest]), int(edges[2 * widest + 1])
+    return StepGaps(tuple(outside), tuple(lengths), longest)
+
+
+def gaps_between_operators(analysis: Analysis) -> Outcome:
+    """Time in which a step runs no operator."""
+    found = step_gaps(analysis)
+    if not found.gap_us:
+        return not_applicable("the recording has no steps (ProfilerStep): call prof.step() once an iteration")
+    if all(gap >= length for gap, length in zip(found.gap_us, found.step_us, strict=True)):
+        return not_applicable("no operator lies on a step's own thread: its operators were not recorded")
+    warm = slice(1, None) if analysis.cold_first_step and len(found.gap_us) > 1 else slice(None)
+    gaps, lengths = np.array(found.gap_us[warm]), np.array(found.step_us[warm])
+    share, typical = share_of(float(gaps.sum()), float(lengths.sum())), float(np.median(gaps))
+    numbers = (
+        f"{us(typical)} of a step outside operators (median of {gaps.size} steps), {share:.1%} of the steps' time"
+        + ("; the cold first step is left out" if warm.start else "")
+    )
+    if share < GAPS_SHARE or typical < GAPS_LEAST_US:
+        return quiet(f"{numbers}: below {GAPS_SHARE:.0%} or {us(GAPS_LEAST_US)}")
+    origin = analysis.trace.origin
+    begin, end = ((moment_ns - origin) / 1000 for moment_ns in found.longest)
+    return fired(
+        f"{share:.1%} of the steps' time runs no operator: it goes to Python, to record_function and to the way between operators.",
+        Evidence(f"the longest gap, {us(end - begin)}; {numbers}", begin, end),
+        why=f"{numbers}; the union of the operators on the step's thread is taken off the step",
+        advice="Do more work per call (larger batch, fewer small operators), compile the step, or move Python work out of the loop. The"
+        " profiler itself adds about a microsecond per slice.",
+        at_stake_us=float(gaps.sum()),
+    )
+
+
+def threads_with_operators(analysis: Analysis) -> Outcome:
+    """Which threads run operators."""
+    trace = analysis.trace
+    rows = trace.rows(Kind.OP)
+    lanes = [(lane, rows[trace.slices.lane[rows] == lane]) for lane in np.unique(trace.slices.lane[rows]).tolist()]
+    busy = sorted(
+        ((intervals.length(trace.slices.start[of], trace.end[of]) / 1000, lane, of) for lane, of in lanes),
+        key=lambda entry: (-entry[0], entry[1]),
+    )
+    limits = "worker threads of OpenMP and MKL leave no slices, so this does not tell how many cores worked"
+    if len(busy) == 1:
+        return quiet(f"one thread runs all {rows.size} operators ({us(busy[0][0])}); {limits}")
+    return fired(
+        f"{len(busy)} threads run operators; the busiest for {us(busy[0][0])}, the next for {us(busy[1][0])}.",
+        *(
+            moment(
+                trace,
+                of[np.argmin(trace.slices.start[of])],
+                f"thread {trace.slices.lanes[lane][1]}: {of.size} operators, {us(spent)} covered; its first is"
+                f" {trace.name(of[np.argmin(trace.slices.start[of])])}",
+            )
+            for spent, lane, of in busy[:SHOWN]
+        ),
+        why=f"threads with at least one operator; {limits}",
+    )
+
+
+def many_short_calls(analysis: Analysis) -> Outcome:
+    """R4's twin: an operator that is called very often for very little."""
+    steps = max(len(analysis.steps), 1)
+    unit = "step" if analysis.steps else "recording"
+    whole = whole_us(analysis)
+    found = [
+        stats
+        for stats in _work(analysis)
+        if stats.count / steps >= MANY_CALLS
+        and stats.self_us / stats.count < SHORT_US
+        and share_of(stats.self_us, whole) >= MANY_SHARE
+        and stats.name not in METADATA_ONLY
+    ]
+    most = max(_work(analysis), key=lambda stats: stats.count, default=None)
+    if most is None:
+        return not_applicable(NO_WORK)
+    if not found:
+        return quiet(
+            f"no operator is called {MANY_CALLS} times a {unit} for less than {us(SHORT_US)} each and {MANY_SHARE:.0%} of the time; the"
+            f" most frequent is {most.name}, {most.count / steps:.3g} times a {unit}"
+        )
+    spent = sum(stats.self_us for stats in found)
+    return fired(
+        f"{found[0].name} is called {found[0].count / steps:.0f} times a {unit} for {us(found[0].self_us / found[0].count)} each"
+        + (f", and {len(found) - 1} more like it." if len(found) > 1 else "."),
+        *(
+            moment(
+                analysis.trace,
+                rows_named(analysis.trace, exactly(stats.name), Kind.OP)[0],
+                f"{stats.name}: {times(stats.count)}, {us(stats.self_us)} of self time,"
+                f" {us(stats.self_us / stats.count)} each",
+            )
+            for stats in found[:SHOWN]
+        ),
+        why=f"{us(spent)} of {us(whole)} in calls shorter than {us(SHORT_US)}",
+        advice="Batch the calls (stack the tensors, use the foreach or batched form), or let torch.compile fuse them.",
+        at_stake_us=spent,
+    )
+
+
+def cold_first_step(analysis: Analysis) -> Outcome:
+    """R6's twin: the first step takes much longer than the others."""
+    if len(analysis.steps) < 2:
+        return not_applicable("fewer than two steps are recorded: there is nothing to compare the first with")
+    rest = float(np.median([step.host_us for step in analysis.steps[1:]]))
+    first = analysis.steps[0]
+    numbers = f"first step {us(first.host_us)}, median of the {len(analysis.steps) - 1} others {us(rest)}"
+    if not analysis.cold_first_step:
+        return quiet(f"{numbers}: below {COLD_RATIO:g} times, or less than {us(COLD_LEAST_US)} more")
+    return fired(
+        f"The first recorded step takes {first.host_us / rest if rest else float('inf'):.1f} times as long as the others.",
+        Evidence(f"step {first.number}: {us(first.host_us)}", first.start_us, first.end_us),
+        why=numbers,
+        advice="Warm up before recording (the loop once before the profiler, or schedule(warmup=...)), and leave the first step out of"
+        " every mean.",
+        at_stake_us=first.host_us - rest,
+    )
+
+
+CPU_RULES: tuple[Rule, ...] = (
+    cpu_rule(
+        "cpu-hotspot",
+        "The operator that takes most",
+        "problem",
+        hot_operator,
+        "self time of the operator / self time of everything",
+        f"{HOT:.0%}",
+        "a run in which this operator is twice as fast and the step is not shorter",
+        "Self time is what an operator spends itself, without the operators that it calls. Sorted by it, the first one is where a change"
+        " pays. Do not add the 'total' column: a matmul's total holds its mm's total, so the same time would count twice. If one"
+        " operator has more than half of everything, no other change can win as much. If none has, look at how many there are.",
+    ),
+    cpu_rule(
+        "cpu-gaps",
+        "Time between the operators",
+        "problem",
+        gaps_between_operators,
+        "sum over steps of (step - union of the operators on its thread) / sum of the steps",
+        f"{GAPS_SHARE:.0%} of the time and {us(GAPS_LEAST_US)} a step (median)",
+        "the same step without the profiler taking as long per operator",
+        "Between two operators the CPU runs Python: your loop, the module's forward, the way into PyTorch. With small tensors this can"
+        " take longer than the operators. A wider batch or fewer, larger operators give it less weight; compiled code runs without"
+        " Python in between. The profiler adds a little to each operator, so the true share is somewhat smaller.",
+    ),
+    cpu_rule(
+        "cpu-many-calls",
+        "Many short calls of one operator",
+        "problem",
+        many_short_calls,
+        "calls per step, mean self time, share of the host's time",
+        f"{MANY_CALLS} calls a step, below {us(SHORT_US)} each, {MANY_SHARE:.0%} of the time together",
+        "a batched form of the same work that is not faster",
+        "Each call of an operator costs about a microsecond before any arithmetic: finding the right kernel, making the result. An"
+        " operator that is called hundreds of times for tiny work mostly pays that price. Put the small tensors together and call it"
+        " once, or let torch.compile fuse the chain. Views do not count here; they have a rule of their own.",
+    ),
+    cpu_rule(
+        "cpu-cold-first-step",
+        "A cold first step",
+        "hint",
+        cold_first_step,
+        "host time of the first recorded step / median of the others",
+        f"{COLD_RATIO:g} times and {us(COLD_LEAST_US)} more",
+        "a recording after warm-up whose first step stands out too",
+        "The first time through, memory is allocated, libraries set themselves up and caches are empty. That is paid once. A mean over a"
+        " few steps with the cold one in it tells nothing about the long run. Run the loop a few times before you record, and look at"
+        " the later steps.",
+    ),
+    cpu_rule(
+        "cpu-threads",
+        "Threads that run operators",
+        "explanation",
+        threads_with_operators,
+        "threads with at least one operator, and the time their operators cover",
+        "more than one",
+        "a second thread that only waits",
+        "PyTorch starts operators from the thread that runs your Python code, and from others for the backward pass or for loading data."
+        " Each of them is a lane of its own in the trace. An operator itself may use many cores through OpenMP; those helper threads do"
+        " not appear. So one lane does not mean one core. Look at the machine's utilisation or at torch.get_num_threads() for that.",
+    ),
+    *CPU_CODE_RULES,
+)
+"""Rules of a recording without a GPU."""

@@ -1,0 +1,286 @@
+"""The GPU lane: the profiler's own gaps (R12, R13), uneven kernels (R14), vendor kernels (R15), copies before products (R16)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.words import moment, no_gpu, share, short, us
+from reports.trace import intervals
+from reports.trace.analyse import Analysis
+from reports.trace.categories import Kind
+from reports.trace.kernels import class_of
+
+REQUEST = "Activity Buffer Request"
+GAP_LEAST_US = 20.0
+RECURS = 2 / 3
+SPREAD = 0.1
+
+
+def buffer_requests(analysis: Analysis) -> Outcome:
+    """R12."""
+    trace = analysis.trace
+    rows = [int(row) for row in trace.rows(Kind.OVERHEAD) if trace.name(row) == REQUEST]
+    others = trace.rows(Kind.OVERHEAD).size - len(rows)
+    if not rows:
+        if reason := no_gpu(analysis):
+            return not_applicable(reason)
+        return quiet(f"no {REQUEST} was recorded ({others} other events of the profiler's overhead)")
+    longest = max(rows, key=lambda row: int(trace.slices.duration[row]))
+    time = int(trace.slices.duration[longest]) / 1000
+    lost = max((device.idle_us["profiler"] for device in analysis.devices), default=0.0)
+    return fired(
+        f"The profiler asked for {len(rows)} buffers while recording, the longest time {us(time)}",
+        Evidence(f"{REQUEST}: {us(time)}", *moment(trace, longest)),
+        Evidence(f"idle time of the GPU within the profiler's own work: {us(lost)}"),
+        why="these gaps are not there without the profiler",
+        advice="Use wait and warmup steps in the profiler's schedule, so that buffers are there before the recording begins.",
+    )
+
+
+def gaps_within_steps(analysis: Analysis) -> Outcome:
+    """R13."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    trace = analysis.trace
+    found: list[tuple[float, int, int, int]] = []
+    for step in analysis.steps:
+        first, last = step.start_us * 1000 + trace.origin, step.end_us * 1000 + trace.origin
+        launch = trace.links.launch
+        begun = np.where(launch >= 0, trace.slices.start[launch], -1)
+        own = trace.gpu_rows[(begun >= first) & (begun < last)]
+        if own.size < 2:
+            continue
+        starts, ends = intervals.union(trace.slices.start[own], trace.end[own])
+        holes = starts[1:] - ends[:-1]
+        if holes.size:
+            at = int(np.argmax(holes))
+            found.append((int(holes[at]) / 1000, step.number, int(ends[at]), int(starts[at + 1])))
+    if not found:
+        return not_applicable("no step holds two GPU slices")
+    wide = [item for item in found if item[0] >= GAP_LEAST_US]
+    largest = max(found)
+    if not wide:
+        return quiet(f"the largest gap between two kernels of a step is {us(largest[0])}")
+    if len(found) > 1 and len(wide) >= RECURS * len(found):
+        return quiet(
+            f"gaps of {us(GAP_LEAST_US)} and more recur in {len(wide)} of {len(found)} steps: that is the program"
+            f" (see idle), no request for a buffer"
+        )
+    overhead = trace.rows(Kind.OVERHEAD)
+    covered = intervals.union(trace.slices.start[overhead], trace.end[overhead])
+    gap, number, begin, end = max(wide)
+    made = int(intervals.covered(*covered, np.array([begin]), np.array([end]))[0]) / 1000
+    if len(found) == 1 and not made:
+        return quiet(f"{us(gap)} at most, in the only step: whether it recurs cannot be told (see idle for its cause)")
+    return fired(
+        f"{us(gap)} pass between two kernels of step #{number}"
+        + (f", {us(made)} of it in the profiler's own work" if made else ""),
+        Evidence(
+            f"seen in {len(wide)} of {len(found)} steps", (begin - trace.origin) / 1000, (end - trace.origin) / 1000
+        ),
+        why="it does not recur in the other steps"
+        if len(found) > 1
+        else "there is one step only, so it cannot be told whether it recurs",
+        advice="Probably another request for a buffer: record more steps (active=20), and see whether it stays the only one.",
+    )
+
+
+def uneven(analysis: Analysis) -> Outcome:
+    """R14."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    if not analysis.alike:
+        return not_applicable("no kernel ran three times with one launch configuration")
+    groups = sorted(
+        (group for group in analysis.alike if group.median_us > 0 and group.most_us > (1 + SPREAD) * group.median_us),
+        key=lambda group: -group.excess_us,
+    )
+    if not groups:
+        return quiet("kernels of one name and launch configuration take the same time in every step, within 10 %")
+    top = groups[0]
+    return fired(
+        f"The same kernel takes different times: {us(top.least_us)} to {us(top.most_us)}, typically {us(top.median_us)}",
+        *(
+            Evidence(
+                f"{short(group.name, 60)}: {group.n:,} calls, median {us(group.median_us)}, longest {us(group.most_us)}"
+                f" ({group.most_us / group.median_us:.3g} times)",
+                *moment(analysis.trace, group.slowest_row),
+            )
+            for group in groups[:4]
+        ),
+        why=f"the longest is more than {share(SPREAD)} above the median, at equal launch configuration and shapes",
+        advice=(
+            "Clocks, heat, power limits, other users of the GPU or its cache: look at the clock's telemetry, warm up longer, and report"
+            " medians. One recording of three steps cannot tell which call is typical."
+        ),
+        at_stake_us=sum(group.excess_us for group in groups),
+    )
+
+
+VENDORS = (
+    "ampere_",
+    "volta_",
+    "turing_",
+    "hopper_",
+    "maxwell_",
+    "sm70_",
+    "sm75_",
+    "sm80_",
+    "sm86_",
+    "sm89_",
+    "sm90_",
+    "sm100_",
+    "cutlass",
+    "nvjet",
+    "Cijk_",
+    "gemmSN",
+    "gemmk1",
+    "gemv2",
+    "cublas",
+    "splitK",
+)
+
+
+def vendor_products(analysis: Analysis) -> Outcome:
+    """R15."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    found = [
+        stats
+        for stats in analysis.kernels
+        if stats.kernel_class == "gemm" and any(word in stats.name for word in VENDORS)
+    ]
+    if not found:
+        return quiet("no kernel has a name that a vendor's library gives its matrix products")
+    top = found[0]
+    libraries = "rocBLAS or hipBLASLt" if "Cijk_" in top.name else "cuBLAS"
+    return fired(
+        f"{len(found)} kernels are matrix products of the vendor's library ({libraries}), with"
+        f" {share(sum(s.share for s in found))} of the GPU's time"
+        if len(found) > 1
+        else f"One kernel is a matrix product of the vendor's library ({libraries}), with {share(top.share)} of the GPU's time",
+        *(
+            Evidence(
+                f"{stats.name[:120]}: {stats.count:,} calls, median {us(stats.median_us)}",
+                *moment(analysis.trace, int(stats.rows[0])),
+            )
+            for stats in found[:3]
+        ),
+        why="the name says architecture, dtype, tile and layout, as these libraries name theirs",
+        advice="Compare full names between eager and compiled: the same name is the same kernel, whatever launched it.",
+    )
+
+
+def copy_before_product(analysis: Analysis) -> Outcome:
+    """R16."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    trace = analysis.trace
+    slices, rows = trace.slices, trace.gpu_rows
+    order = np.lexsort((slices.start[rows], slices.stream[rows], slices.device[rows]))
+    ordered, callers = rows[order], trace.gpu_caller[order]
+    pairs: list[tuple[int, int, str]] = []
+    for number in range(len(ordered) - 1):
+        copy, product = int(ordered[number]), int(ordered[number + 1])
+        if slices.kind[copy] != Kind.MEMCPY or slices.kind[product] != Kind.KERNEL:
+            continue
+        if "DtoD" not in trace.name(copy) and "Device -> Device" not in trace.name(copy):
+            continue
+        if slices.stream[copy] != slices.stream[product] or class_of(trace.name(product)) != "gemm":
+            continue
+        if callers[number] >= 0 and callers[number] == callers[number + 1]:
+            pairs.append((copy, product, trace.name(int(callers[number]))))
+    if not pairs:
+        return quiet("no matrix product follows a device-to-device copy of the same operator")
+    copy, product, operator_name = pairs[0]
+    return fired(
+        f"A device-to-device copy stands right before the matrix product in {len(pairs):,} calls of"
+        f" {operator_name}: the bias, put where the product adds to it",
+        Evidence(
+            f"{trace.name(copy)} {us(int(slices.duration[copy]) / 1000)}, then {short(trace.name(product), 60)}"
+            f" {us(int(slices.duration[product]) / 1000)}",
+            moment(trace, copy)[0],
+            moment(trace, product)[1],
+        ),
+        why="both were launched by the same operator, one after the other on one stream",
+        advice="This is fusion by the dispatcher (add and mm became addmm), not a new kernel. A 1-D bias needs no copy.",
+    )
+
+
+GPU_RULES = (
+    Rule(
+        id="R12",
+        title="Activity Buffer Request: the profiler's own gap",
+        family="gpu",
+        severity="explanation",
+        formula="number and length of 'Activity Buffer Request' among the overhead events",
+        threshold="any",
+        refuted_by="the same gap in a run without the profiler",
+        explanation=(
+            "The profiler keeps its records in buffers of host memory. When it needs one while recording, the"
+            " request shows on the GPU's lane"
+            " as a long block, and often explains why the first kernel begins milliseconds after its launch. Warm-up steps in the schedule"
+            " take care of it."
+        ),
+        check=buffer_requests,
+    ),
+    Rule(
+        id="R13",
+        title="A gap between two kernels of one step",
+        family="gpu",
+        severity="hint",
+        formula="largest gap between the GPU slices launched in one step, compared over the steps",
+        threshold=f"at least {GAP_LEAST_US:g} us, in fewer than two thirds of the steps",
+        refuted_by="the gap recurring in every step of a longer recording",
+        explanation=(
+            "A gap that appears in one step and not in the others is rarely your program: usually the profiler asked for a second buffer."
+            " Record twenty steps: if it shows once only, forget it; if it recurs, it is real."
+        ),
+        check=gaps_within_steps,
+        needs=frozenset({"idle"}),
+    ),
+    Rule(
+        id="R14",
+        title="The same kernel, different times",
+        family="gpu",
+        severity="hint",
+        formula="longest / median of the calls of one kernel with equal launch configuration and shapes",
+        threshold="above 1.1, for kernels with at least 5 % of the GPU's time and three calls",
+        refuted_by="inputs that differ between the calls",
+        explanation=(
+            "A kernel with the same work should take the same time. When it does not, the machine changed: the clock was still rising,"
+            " the chip got hot, a power limit acted, or somebody else used the GPU. The mean of a few calls then describes none of them."
+        ),
+        check=uneven,
+    ),
+    Rule(
+        id="R15",
+        title="A matrix product of the vendor's library",
+        family="gpu",
+        severity="explanation",
+        formula="kernels whose name follows a vendor's scheme (ampere_..., sm80_..., cutlass..., nvjet..., Cijk_...)",
+        threshold="any",
+        refuted_by="a kernel of this name that comes from elsewhere",
+        explanation=(
+            "ampere_bf16_s16816gemm_bf16_128x256_..._nn reads: for Ampere GPUs, inputs in bf16, tensor-core instruction 16x8x16, tiles of"
+            " 128 by 256, neither operand transposed. torch.compile usually calls the very same kernel: then the product itself gained"
+            " nothing."
+        ),
+        check=vendor_products,
+    ),
+    Rule(
+        id="R16",
+        title="A device copy right before a matrix product",
+        family="gpu",
+        severity="explanation",
+        formula="a DtoD copy followed on its stream by a matrix product that the same operator launched",
+        threshold="any",
+        refuted_by="an addmm whose output held the bias already",
+        explanation=(
+            "add(matmul(x, w), b) can be had from one call, addmm, whose kernel adds the product to what the output holds. So b is copied"
+            " into the output first. One launch, two things on the GPU: the copy and the product; the elementwise add is gone."
+        ),
+        check=copy_before_product,
+    ),
+)

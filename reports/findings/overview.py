@@ -1,0 +1,316 @@
+"""The table's overview: what bounds the time (R1, R2), what dominates (R3), how often (R4), and where to look deeper (R5)."""
+
+from __future__ import annotations
+
+from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.words import moment, no_gpu, share, short, us
+from reports.trace.analyse import Analysis
+from reports.trace.gaps import Cause
+from reports.trace.regime import Regime
+from reports.trace.usage import Device
+
+EQUAL = 0.75
+"""GPU time of three quarters of the CPU's, or more, is "about equal": the walkthrough's own case has 92 %."""
+LEAST_US = 1000.0
+"""Below a millisecond of GPU work the two are not comparable: fixed costs are as large."""
+DOMINANT = 0.5
+MANY_CALLS = 100
+SHORT_US = 20.0
+CHILDREN = 3.0
+HOST_SHARE = 0.1
+
+
+def busiest(analysis: Analysis) -> tuple[Device, Regime]:
+    """The GPU with the most work, and its regime."""
+    number = max(range(len(analysis.devices)), key=lambda index: analysis.devices[index].busy_us)
+    return analysis.devices[number], analysis.regimes[number]
+
+
+def _counterfactual(found: Regime) -> str:
+    return (
+        f"launches that cost nothing would give at most {found.free_launches:.3g}x; kernels twice as fast at most"
+        f" {found.twice_as_fast_kernels:.4g}x"
+    )
+
+
+def overhead_bound(analysis: Analysis) -> Outcome:
+    """R1."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    device, found = busiest(analysis)
+    cpu = analysis.host.self_cpu_total_us
+    numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
+    if found.bound != "overhead-bound":
+        return quiet(f"{numbers}: {found.bound}")
+    lost = device.window_us - device.busy_us
+    return fired(
+        f"Overhead-bound: the GPU is idle for {share(1 - found.busy_share)} of the recording, the host decides the time",
+        Evidence(
+            f"CPU self time {us(cpu)}, GPU busy {us(device.busy_us)} ({share(device.busy_us / cpu) if cpu else 'no host time'} of it)"
+        ),
+        Evidence(numbers, device.window_start_us, device.window_start_us + device.window_us),
+        Evidence(_counterfactual(found)),
+        why=found.why,
+        advice=(
+            "Give each launch more work (larger batches or matrices), or pay for fewer launches: torch.compile fuses, and"
+            ' mode="reduce-overhead" (CUDA graphs) launches many kernels at once. Faster kernels would not help.'
+        ),
+        at_stake_us=lost,
+    )
+
+
+def device_bound(analysis: Analysis) -> Outcome:
+    """R2."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    device, found = busiest(analysis)
+    cpu = analysis.host.self_cpu_total_us
+    ratio = device.busy_us / cpu if cpu else float("inf")
+    numbers = f"GPU busy {us(device.busy_us)}, CPU self time {us(cpu)} (it waits for the GPU in {us(analysis.host.synchronize_us)} of it)"
+    if device.busy_us < LEAST_US or ratio < EQUAL or found.bound == "overhead-bound":
+        return quiet(numbers)
+    word = found.bound if found.bound in ("compute-bound", "memory-bound") else "bound by the GPU"
+    return fired(
+        f"{word.capitalize()}: the GPU works for {share(found.busy_share)} of the recording, its kernels decide the time",
+        Evidence(numbers),
+        Evidence(
+            f"of the GPU's time: {', '.join(f'{share(part)} {name}' for name, part in list(found.shares.items())[:4])}",
+            device.start_us,
+            device.start_us + device.span_us,
+        ),
+        Evidence(_counterfactual(found)),
+        why=found.why,
+        advice=(
+            "Work on the kernels: a lower precision (bf16, TF32), better shapes, fusion of what only moves data. Removing host overhead"
+            f" gives at most {found.free_launches:.3g}x."
+        ),
+        at_stake_us=device.busy_us / 2,
+    )
+
+
+def hotspot(analysis: Analysis) -> Outcome:
+    """R3."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    top = analysis.kernels[0]
+    numbers = (
+        f"{short(top.name)}: {us(top.total_us)} in {top.count:,} calls, {share(top.share)} of GPU {top.device}'s time"
+    )
+    if top.share < DOMINANT:
+        return quiet(f"the longest is {numbers}")
+    return fired(
+        f"One kernel takes {share(top.share)} of the GPU's time",
+        Evidence(numbers, *moment(analysis.trace, int(top.rows[0]))),
+        why=f"its share is at least {share(DOMINANT)}",
+        advice="Look at this kernel first: nothing else can give more than the rest of the time.",
+        at_stake_us=top.total_us / 2,
+    )
+
+
+def many_calls(analysis: Analysis) -> Outcome:
+    """R4."""
+    steps = max(len(analysis.steps), 1)
+    operators = [stats for stats in analysis.operators if stats.kind == "operator"]
+    if not operators:
+        return not_applicable("the trace holds no operators")
+    each = [
+        stats for stats in operators if stats.count / steps >= MANY_CALLS and stats.total_us / stats.count <= SHORT_US
+    ]
+    if not each:
+        most = max(operators, key=lambda stats: stats.count)
+        return quiet(f"the most frequent, {most.name}, is called {most.count / steps:.4g} times a step")
+    each.sort(key=lambda stats: -stats.self_us)
+    return fired(
+        f"{len(each)} operators are called {MANY_CALLS} times a step or more, for a few microseconds each"
+        if len(each) > 1
+        else f"{each[0].name} is called {each[0].count / steps:.4g} times a step, for a few microseconds each",
+        *(
+            Evidence(
+                f"{stats.name}: {stats.count:,} calls ({stats.count / steps:.4g} a step), {us(stats.total_us / stats.count)} each"
+            )
+            for stats in each[:5]
+        ),
+        why=f"at least {MANY_CALLS} calls a step of at most {us(SHORT_US)} each",
+        advice="Fuse or batch them: torch.compile fuses elementwise operators; foreach variants and larger batches make fewer calls.",
+        at_stake_us=sum(stats.self_us for stats in each),
+    )
+
+
+def children(analysis: Analysis) -> Outcome:
+    """R5."""
+    total = analysis.host.self_cpu_total_us - analysis.host.synchronize_us
+    found = [
+        stats
+        for stats in analysis.operators
+        if stats.kind != "runtime"
+        and not stats.name.startswith("ProfilerStep#")
+        and stats.total_us >= CHILDREN * stats.self_us
+        and stats.total_us >= HOST_SHARE * total
+    ]
+    if not analysis.operators:
+        return not_applicable("the trace holds no operators")
+    if not found:
+        return quiet(
+            f"no operator spends {CHILDREN:g} times its own time, and {share(HOST_SHARE)} of the host's, in what it calls"
+        )
+    top = max(found, key=lambda stats: stats.total_us - stats.self_us)
+    return fired(
+        f"{short(top.name)} spends its time in what it calls: look at its children",
+        Evidence(f"total {us(top.total_us)}, self {us(top.self_us)}, {top.count:,} calls"),
+        why=f"its total time is {top.total_us / max(top.self_us, 1e-3):.3g} times its self time",
+        advice="Follow the dispatch chain down to the first row whose self time is large; rank by self time, never add totals.",
+    )
+
+
+def idle(analysis: Analysis) -> Outcome:
+    """Where idle time went."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    device, _ = busiest(analysis)
+    lost = device.window_us - device.busy_us
+    parts = sorted(
+        ((Cause(cause), time) for cause, time in device.idle_us.items() if time > 0), key=lambda part: -part[1]
+    )
+    if device.idle_of_window < 0.1 or not parts:
+        return quiet(f"GPU {device.device} is idle for {share(device.idle_of_window)} of its window")
+    cause, time = parts[0]
+    longest = {
+        cause: max(
+            (number for number, found in enumerate(device.idle.cause) if found is cause),
+            key=lambda number: int(device.idle.end[number] - device.idle.start[number]),
+        )
+        for cause, _ in parts
+    }
+    origin = analysis.trace.origin
+    return fired(
+        f"GPU {device.device} is idle for {us(lost)} of {us(device.window_us)}, {share(time / lost)} of that {WORDS[cause]}",
+        *(
+            Evidence(
+                f"{WORDS[found]}: {us(part)} ({share(part / lost)} of the idle time)",
+                (int(device.idle.start[longest[found]]) - origin) / 1000,
+                (int(device.idle.end[longest[found]]) - origin) / 1000,
+            )
+            for found, part in parts
+        ),
+        why=(
+            f"idle of the window {share(device.idle_of_window)}; of the span between first and last kernel only"
+            f" {share(device.idle_of_span)}"
+        ),
+        advice=ADVICE[cause],
+        at_stake_us=lost if cause is not Cause.PROFILER else lost - time,
+    )
+
+
+WORDS = {
+    Cause.HOST: "because the host had launched nothing",
+    Cause.COLD: "in the cold first step, before its launches",
+    Cause.LATENCY: "while launches were under way",
+    Cause.WAIT: "waiting for another stream",
+    Cause.PROFILER: "made by the profiler itself",
+    Cause.UNKNOWN: "launched and not begun, for reasons the trace does not show",
+}
+ADVICE = {
+    Cause.HOST: "Get the host out of the way: fewer and larger launches, torch.compile, CUDA graphs, data loading in the background.",
+    Cause.COLD: "Warm up before you measure: the first step loads modules, picks algorithms and compiles.",
+    Cause.LATENCY: "Queue more work ahead of the GPU, or launch it as a graph.",
+    Cause.WAIT: "Look at what the streams wait for: an event in the wrong place makes parallel work serial.",
+    Cause.PROFILER: "This gap is not there without the profiler: do not optimise it.",
+    Cause.UNKNOWN: (
+        "Before the first kernel this is usually the profiler's start, module loading or the lane's offset: warm up before recording."
+        " Between kernels, look for other processes on the GPU."
+    ),
+}
+
+
+OVERVIEW_RULES = (
+    Rule(
+        id="R1",
+        title="CPU time far above GPU time: overhead-bound",
+        family="overview",
+        severity="problem",
+        formula="busy of the GPU (union of its slices) / window (first host slice to the last end)",
+        threshold="below 50 %",
+        refuted_by="a recording without the profiler in which the step takes no longer than the GPU's busy time",
+        explanation=(
+            "The GPU can only work on what the host has launched. Launching costs the host 5 to 20 us whatever the size of the work, so"
+            " small work leaves the GPU waiting. The table shows it as a CPU total far above the CUDA total, the trace as a nearly empty"
+            " GPU lane. Making the kernels faster changes nothing here; fewer or larger launches do."
+        ),
+        check=overhead_bound,
+        needs=frozenset({"idle", "window"}),
+    ),
+    Rule(
+        id="R2",
+        title="CPU and GPU time about equal, both in milliseconds: bound by the GPU",
+        family="overview",
+        severity="explanation",
+        formula="busy of the GPU / self CPU time of the host (waiting for the GPU included)",
+        threshold="at least 75 %, with at least 1 ms of GPU work",
+        refuted_by="the same step taking as long with kernels that do half of the work",
+        explanation=(
+            "When the kernels are long, the host runs ahead, fills the queue and waits in cudaDeviceSynchronize. CPU and CUDA totals are"
+            " then about the same, because the host's time is mostly waiting. Now the kernels are what to work on: in matrix products"
+            " arithmetic is the limit (compute-bound), in elementwise work memory traffic is (memory-bound)."
+        ),
+        check=device_bound,
+        needs=frozenset({"idle", "window"}),
+    ),
+    Rule(
+        id="R3",
+        title="One kernel dominates the GPU's time",
+        family="overview",
+        severity="hint",
+        formula="total time of a kernel's name / total time of all GPU slices",
+        threshold="at least 50 %",
+        refuted_by="a longer recording with other work in it",
+        explanation=(
+            "Sort the profiler's table by device time: if the first row has most of it, that row is the program. Whatever you do to the"
+            " other rows cannot give more than their share."
+        ),
+        check=hotspot,
+    ),
+    Rule(
+        id="R4",
+        title="A huge number of calls",
+        family="overview",
+        severity="hint",
+        formula="calls of an operator / steps; total time / calls",
+        threshold="at least 100 calls a step of at most 20 us each",
+        refuted_by="the calls' total self time being negligible beside the step",
+        explanation=(
+            "Each call of an operator costs the host some microseconds of dispatch, whatever it does. Hundreds of tiny calls cost more"
+            " than the work in them. Fuse them (torch.compile), batch them, or use variants that take lists (foreach)."
+        ),
+        check=many_calls,
+    ),
+    Rule(
+        id="R5",
+        title="Total time far above self time: look at the children",
+        family="overview",
+        severity="explanation",
+        formula="total time / self time of an operator or annotation",
+        threshold="at least 3, with at least 10 % of the host's time (waiting left out)",
+        refuted_by="children that do not add up to the difference",
+        explanation=(
+            "Self time is spent in the operator's own code, total time also in everything it calls. A large total with a small self time"
+            " means the row is a container. Totals of nested rows overlap: they must never be added up."
+        ),
+        check=children,
+    ),
+    Rule(
+        id="idle",
+        title="Where the GPU's idle time went",
+        family="overview",
+        severity="problem",
+        formula="window - busy, every gap split by what was recorded in it; the parts sum to the whole",
+        threshold="at least 10 % of the window",
+        refuted_by="a recording without the profiler whose gaps have other lengths",
+        explanation=(
+            "An empty stretch of the GPU's lane has a cause, and each asks for something else: the host had not launched anything, the"
+            " launch was on its way, a stream waited for another, the profiler itself was busy, or the first step was still warming up."
+            " Tools that count only from the first to the last kernel never see the largest gap: the one before the first kernel."
+        ),
+        check=idle,
+        needs=frozenset({"idle", "window"}),
+    ),
+)

@@ -1,0 +1,366 @@
+"""Two recordings of one case, eager and compiled: what compiling cost the host, what it won, and what kind of fusion took place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from reports.findings.compiled import COMPILE_RULES
+from reports.findings.contract import Evidence, Finding, Outcome, fired, not_applicable, quiet
+from reports.findings.cpu_code import ELEMENTWISE, PACKED
+from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, host_bound, rows_named, self_us, under, us
+from reports.trace.analyse import Analysis
+from reports.trace.categories import Kind
+from reports.trace.kernels import KernelClass
+from reports.trace.regime import ARITHMETIC
+from reports.trace.steps import STEP
+
+Fusion = Literal["dispatcher-level", "kernel-level", "dispatcher- and kernel-level", "none", "unknown"]
+
+TAX = 1.1
+"""Compiled over eager host time per step from which R25 fires: recordings of few steps differ by less on their own."""
+
+EXPLAINED = 0.5
+"""Compiled code's own slices are called the cause when they make up half of the excess; else the operator that grew most is named."""
+
+FUSED_GPU = re.compile(r"triton_\w*fused|^triton_")
+FUNCTOR = re.compile(r"CUDAFunctor_(\w+?)\b|::(\w+?)_kernel_(?:cuda|impl)|(\w+?)Functor")
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Change:
+    """One operator or kernel (by its full name) in both recordings: calls and time (us; self time for operators) per step."""
+
+    name: str
+    what: str
+    eager_calls: float
+    compiled_calls: float
+    eager_us: float
+    compiled_us: float
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy on the GPU of which the compiled recording has more: calls per step beyond eager's, bytes of one (None where the trace does
+    not say), us of one (median), and bytes read plus written per second, in TB/s (device to device only)."""
+
+    name: str
+    per_step: float
+    bytes: float | None
+    us: float
+    read_plus_write_tb_s: float | None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Numbers of an eager and a compiled recording of one case. Times in us per step: medians over the steps, without a cold first one.
+
+    `cpu_step_ratio` is compiled / eager (above 1: the host works longer), `gpu_time_ratio` eager / compiled (above 1: the GPU finishes
+    sooner); None where they cannot be had, for the reason in `why_no_cpu` and `why_no_gpu`. `step_ratios` are compiled / eager step by
+    step. `frames_us` is what compiled code's own slices (guards, wrappers, graph calls) take per step by themselves. Kernels and operators
+    count per step (per recording where there are no steps): `same_products` are matrix products of the same full name on both sides,
+    `gone` kernels or operators that became fewer, `fused` what Inductor generated.
+    """
+
+    eager: str
+    compiled: str
+    eager_cpu_us: float | None
+    compiled_cpu_us: float | None
+    cpu_step_ratio: float | None
+    why_no_cpu: str
+    step_ratios: tuple[float, ...]
+    frames_us: float
+    eager_gpu_us: float | None
+    compiled_gpu_us: float | None
+    gpu_time_ratio: float | None
+    why_no_gpu: str
+    same_products: tuple[Change, ...]
+    new_products: tuple[Change, ...]
+    elementwise_gone: tuple[Change, ...]
+    copies_added: tuple[Copy, ...]
+    fused: tuple[Change, ...]
+    operators: tuple[Change, ...]
+    addmm_for_mm_and_add: bool
+    linears_eager: float
+    packed_compiled: float
+    fusion: Fusion
+    story: str
+    outcome: Outcome
+    """R25."""
+
+
+def compare(eager: Analysis, compiled: Analysis) -> Pair:
+    """Compare two recordings of one case."""
+    eager_cpu, compiled_cpu = _cpu(eager), _cpu(compiled)
+    no_cpu = "" if eager_cpu and compiled_cpu else f"the {'compiled' if eager_cpu else 'eager'} recording has no steps"
+    eager_gpu, compiled_gpu = _gpu(eager), _gpu(compiled)
+    no_gpu = "" if eager_gpu and compiled_gpu else _why_no_gpu(eager_gpu, compiled_gpu)
+    kernels, operators = _kernels(eager, compiled), _operators(eager, compiled)
+    products = [change for change in kernels if change.what in ARITHMETIC]
+    addmm = _addmm(eager, compiled)
+    if eager.devices or compiled.devices:
+        gone = [
+            change for change in kernels if change.what == "elementwise" and change.compiled_calls < change.eager_calls
+        ]
+        fused = [
+            change for change in kernels if FUSED_GPU.search(change.name) and change.compiled_calls > change.eager_calls
+        ]
+    else:
+        gone = [c for c in operators if c.name in ELEMENTWISE and c.compiled_calls < c.eager_calls]
+        fused = [c for c in operators if FUSED_CPP.fullmatch(c.name) and c.compiled_calls > c.eager_calls]
+    copies = _copies(eager, compiled)
+    same = [change for change in products if change.eager_calls and change.compiled_calls]
+    fresh = [change for change in products if change.compiled_calls and not change.eager_calls]
+    fusion = _fusion(compiled, addmm, bool(fused))
+    ratio = compiled_cpu / eager_cpu if eager_cpu and compiled_cpu else None
+    linears = sum(c.eager_calls for c in operators if c.name == "aten::linear")
+    packed = sum(c.compiled_calls for c in operators if c.name in PACKED)
+    frames = self_us(compiled.trace, rows_named(compiled.trace, FRAMES.fullmatch)) / _units(compiled)
+    return Pair(
+        eager=eager.trace.path,
+        compiled=compiled.trace.path,
+        eager_cpu_us=eager_cpu,
+        compiled_cpu_us=compiled_cpu,
+        cpu_step_ratio=ratio,
+        why_no_cpu=no_cpu,
+        step_ratios=tuple(
+            after.host_us / before.host_us
+            for before, after in zip(eager.steps, compiled.steps, strict=False)
+            if before.host_us > 0
+        ),
+        frames_us=frames,
+        eager_gpu_us=eager_gpu,
+        compiled_gpu_us=compiled_gpu,
+        gpu_time_ratio=eager_gpu / compiled_gpu if eager_gpu and compiled_gpu else None,
+        why_no_gpu=no_gpu,
+        same_products=tuple(same),
+        new_products=tuple(fresh),
+        elementwise_gone=tuple(gone),
+        copies_added=copies,
+        fused=tuple(fused),
+        operators=operators,
+        addmm_for_mm_and_add=addmm,
+        linears_eager=linears,
+        packed_compiled=packed,
+        fusion=fusion,
+        story=_story(fusion, bool(eager.devices), same, fresh, gone, copies, fused, linears, packed),
+        outcome=_tax(eager_cpu, compiled_cpu, no_cpu, compiled, frames, operators),
+    )
+
+
+def finding(pair: Pair) -> Finding:
+    """R25 with what the pair says."""
+    return Finding(next(rule for rule in COMPILE_RULES if rule.id == "R25"), pair.outcome)
+
+
+def _units(analysis: Analysis) -> int:
+    return max(len(analysis.steps), 1)
+
+
+def _cpu(analysis: Analysis) -> float | None:
+    steps = analysis.steps[1:] if analysis.cold_first_step else analysis.steps
+    return float(np.median([step.host_us for step in steps])) if steps else None
+
+
+def _gpu(analysis: Analysis) -> float | None:
+    if not analysis.devices:
+        return None
+    launched = [step.gpu_busy_us for step in analysis.steps if step.gpu_busy_us > 0]
+    if launched:
+        return float(np.median(launched))
+    return sum(device.busy_us for device in analysis.devices) / _units(analysis)
+
+
+def _why_no_gpu(eager: float | None, compiled: float | None) -> str:
+    if not eager and not compiled:
+        return "neither recording holds GPU work"
+    return f"the {'compiled' if eager else 'eager'} recording holds no GPU work"
+
+
+def _changes(
+    eager: Mapping[str, tuple[float, float]],
+    compiled: Mapping[str, tuple[float, float]],
+    what: Callable[[str], str],
+) -> tuple[Change, ...]:
+    nothing = (0.0, 0.0)
+    found = [
+        Change(
+            name,
+            what(name),
+            eager.get(name, nothing)[0],
+            compiled.get(name, nothing)[0],
+            eager.get(name, nothing)[1],
+            compiled.get(name, nothing)[1],
+        )
+        for name in {**eager, **compiled}
+    ]
+    return tuple(sorted(found, key=lambda change: (-max(change.eager_us, change.compiled_us), change.name)))
+
+
+def _kernels(eager: Analysis, compiled: Analysis) -> tuple[Change, ...]:
+    classes: dict[str, KernelClass] = {}
+    sides = []
+    for analysis in (eager, compiled):
+        side: dict[str, tuple[float, float]] = {}
+        for stats in analysis.kernels:
+            classes[stats.name] = stats.kernel_class
+            calls, spent = side.get(stats.name, (0.0, 0.0))
+            units = _units(analysis)
+            side[stats.name] = calls + stats.count / units, spent + stats.total_us / units
+        sides.append(side)
+    return _changes(sides[0], sides[1], classes.__getitem__)
+
+
+def _operators(eager: Analysis, compiled: Analysis) -> tuple[Change, ...]:
+    sides = [
+        {
+            stats.name: (stats.count / _units(analysis), stats.self_us / _units(analysis))
+            for stats in analysis.operators
+            if stats.kind == "operator" and not STEP.fullmatch(stats.name) and not FRAMES.fullmatch(stats.name)
+        }
+        for analysis in (eager, compiled)
+    ]
+    return _changes(sides[0], sides[1], lambda name: "fused" if FUSED_CPP.fullmatch(name) else "operator")
+
+
+def _addmm(eager: Analysis, compiled: Analysis) -> bool:
+    """Whether compiled code has an addmm where eager code had a product and a sum."""
+    trace = compiled.trace
+    rows = rows_named(trace, exactly("aten::addmm", "aten::baddbmm"), Kind.OP)
+    inside = int((under(trace, rows, compiled_rows(trace)) >= 0).sum()) / _units(compiled)
+
+    def count(analysis: Analysis, *names: str) -> float:
+        return sum(found.count for name in names if (found := analysis.operator(name)) is not None) / _units(analysis)
+
+    products, sums = ("aten::mm", "aten::bmm"), ("aten::add", "aten::add_")
+    return (
+        inside > count(eager, "aten::addmm", "aten::baddbmm")
+        and count(compiled, *products) < count(eager, *products)
+        and count(compiled, *sums) < count(eager, *sums)
+    )
+
+
+def _copies(eager: Analysis, compiled: Analysis) -> tuple[Copy, ...]:
+    before: dict[str, float] = {}
+    for stats in eager.kernels:
+        if stats.kind == "memcpy":
+            before[stats.name] = before.get(stats.name, 0.0) + stats.count / _units(eager)
+    found = []
+    for stats in compiled.kernels:
+        more = stats.count / _units(compiled) - before.get(stats.name, 0.0)
+        if stats.kind != "memcpy" or more <= 0:
+            continue
+        size = stats.bytes / stats.count if stats.bytes is not None else None
+        rate = (
+            2 * size / (stats.median_us * 1e6)
+            if size is not None and stats.median_us and "DtoD" in stats.name
+            else None
+        )
+        found.append(Copy(stats.name, more, size, stats.median_us, rate))
+    return tuple(found)
+
+
+def _fusion(compiled: Analysis, addmm: bool, kernels: bool) -> Fusion:
+    if not compiled_rows(compiled.trace).size:
+        return "unknown"
+    if addmm and kernels:
+        return "dispatcher- and kernel-level"
+    if addmm:
+        return "dispatcher-level"
+    return "kernel-level" if kernels else "none"
+
+
+def _tax(
+    eager: float | None,
+    compiled: float | None,
+    why: str,
+    analysis: Analysis,
+    frames: float,
+    operators: tuple[Change, ...],
+) -> Outcome:
+    if not eager or not compiled:
+        return not_applicable(why)
+    ratio, excess = compiled / eager, compiled - eager
+    numbers = f"{us(compiled)} compiled against {us(eager)} eager per step on the host (medians): {ratio:.2f} times"
+    if ratio < TAX:
+        return quiet(f"{numbers}, below {TAX:g}")
+    bound = host_bound(analysis)
+    numbers += (
+        f"; guards, wrappers and graph calls take {us(frames)} per step by themselves, {us(excess)} are to be explained"
+    )
+    grown = max(operators, key=lambda change: change.compiled_us - change.eager_us, default=None)
+    growth = grown.compiled_us - grown.eager_us if grown is not None else 0.0
+    if grown is not None and frames < EXPLAINED * excess and growth > frames:
+        cause = f"; that is not the price of guards and wrappers: {grown.name} itself takes {us(growth)} more"
+        advice = (
+            f"Look at {grown.name} first: the same operator in eager mode tells whether it is slower or does more work, and a longer"
+            " recording whether the difference stays."
+        )
+    else:
+        cause = ": the price of guards and wrappers"
+        advice = (
+            "Compile a larger piece of the program, use larger inputs, or try mode='reduce-overhead'." if bound else ""
+        )
+    first = analysis.steps[0]
+    return fired(
+        f"A compiled step takes the host {ratio:.2f} times as long as an eager one{cause}"
+        + (", and the host is what the run waits for." if bound else ", hidden behind the GPU's work."),
+        Evidence(f"{numbers}; the first compiled step", first.start_us, first.end_us),
+        why=f"{numbers}; fires from {TAX:g} times on",
+        advice=advice,
+        at_stake_us=excess * len(analysis.steps) if bound else 0.0,
+    )
+
+
+def short(name: str) -> str:
+    """What an elementwise kernel does ("add"), where its name tells; else the operator's or kernel's own name."""
+    match = FUNCTOR.search(name)
+    found = next((group for group in match.groups() if group), "") if match else ""
+    return found.lower() or name.removeprefix("aten::")
+
+
+def _story(
+    fusion: Fusion,
+    gpu: bool,
+    same: list[Change],
+    fresh: list[Change],
+    gone: list[Change],
+    copies: tuple[Copy, ...],
+    fused: list[Change],
+    linears: float,
+    packed: float,
+) -> str:
+    parts = []
+    if gpu and (same or fresh):
+        parts.append(
+            "same GEMM kernel"
+            if same and not fresh
+            else f"{len(same)} matrix-product kernels as before, {len(fresh)} others"
+            if same
+            else "other matrix-product kernels than in eager mode"
+        )
+    if gone:
+        names = list(dict.fromkeys(short(change.name) for change in gone))
+        parts.append(f"elementwise {', '.join(names[:4])}{' and others' if len(names) > 4 else ''} gone")
+    for copy in copies:
+        size = "" if copy.bytes is None else f"{copy.bytes / MEBIBYTE:.3g} MiB "
+        count = "one" if copy.per_step == 1 else f"{copy.per_step:.3g}"
+        where = "device copy" if "DtoD" in copy.name else copy.name
+        rate = f" ({copy.read_plus_write_tb_s:.2f} TB/s read and written)" if copy.read_plus_write_tb_s else ""
+        parts.append(f"{count} {size}{where} added{rate}")
+    if packed:
+        parts.append(
+            f"{packed:.4g} products with packed weights per step against {linears:.4g} aten::linear in eager mode"
+        )
+    kernels = ", ".join(change.name for change in fused[:3])
+    parts.append(
+        f"{len(fused)} fused kernel{'s' if len(fused) > 1 else ''} in their place ({kernels})"
+        if fused
+        else "no new fused kernel"
+    )
+    return f"{fusion}: {', '.join(parts[:-1])}{'; ' if parts[:-1] else ''}{parts[-1]}"

@@ -1,0 +1,128 @@
+"""What the rules look up in a trace: rows by name, what lies under what, a moment as evidence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.findings.contract import Evidence
+from reports.trace.analyse import Analysis
+from reports.trace.categories import HOST, Kind
+from reports.trace.read import Trace
+
+Rows = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+REGION = re.compile(r"Torch-Compiled Region(?:: *(?P<frame>!?\d+(?:/\d+)?)/(?P<version>\d+)(?:_\d+)?)?")
+"""A compiled frame's slice; versions before 2.4 give no ids, compiled autograd puts its own id first."""
+
+LOOKUP = "TorchDynamo Cache Lookup"
+PROLOGUE = "AOTDispatcher Runtime Wrapper Prologue"
+GRAPH = re.compile(r"## Call CompiledFxGraph (\S+)(?: ##)?")
+FRAMES = re.compile(
+    rf"{REGION.pattern}|{GRAPH.pattern}|{LOOKUP}|{PROLOGUE}|Pregraph bytecode|CompiledFunction(?:Backward)?"
+)
+"""Slices that torch.compile adds around the work itself."""
+
+FUSED_CPP = re.compile(r"(?:graph_\d+_)?cpp_fused_\w+")
+"""A kernel that Inductor wrote in C++; it is a slice only where `config.cpp.enable_kernel_profile` was set before the first call."""
+
+DEEPEST = 1000
+"""No chain of calls is followed further: a deeper one is damage."""
+
+SHOWN = 8
+"""Pieces of evidence of one kind that are listed; the rest is counted."""
+
+
+def rows_named(trace: Trace, wanted: Callable[[str], object], *kinds: Kind) -> Rows:
+    """Rows of these kinds (the host's, where none is given) whose name satisfies `wanted`, by start."""
+    names = trace.slices.names
+    codes = np.fromiter((bool(wanted(name)) for name in names), bool, len(names))
+    if not codes.any():
+        return np.zeros(0, np.intp)
+    rows = trace.rows(*(kinds or HOST))
+    found = rows[codes[trace.slices.name[rows]]]
+    return found[np.argsort(trace.slices.start[found], kind="stable")]
+
+
+def exactly(*names: str) -> Callable[[str], object]:
+    """Names that are one of these."""
+    return frozenset(names).__contains__
+
+
+def under(trace: Trace, rows: Rows, above: Rows) -> NDArray[np.int64]:
+    """For each row the nearest of its ancestors that is one of `above`, -1 where none is."""
+    found = np.full(rows.size, -1, np.int64)
+    if not rows.size or not above.size:
+        return found
+    wanted = np.zeros(trace.slices.start.size, bool)
+    wanted[above] = True
+    parent = trace.nesting.parent
+    here = parent[rows]
+    for _ in range(DEEPEST):
+        open_ = (here >= 0) & (found < 0)
+        if not open_.any():
+            break
+        hit = open_ & wanted[np.where(here >= 0, here, 0)]
+        found[hit] = here[hit]
+        here = np.where(open_ & ~hit, parent[np.where(here >= 0, here, 0)], -1)
+    return found
+
+
+def regions(trace: Trace) -> Rows:
+    """Slices of compiled frames, by start."""
+    return rows_named(trace, REGION.fullmatch)
+
+
+def compiled_rows(trace: Trace) -> Rows:
+    """Slices of compiled frames and of the graphs that they call: what lies in them is compiled code."""
+    return rows_named(trace, lambda name: REGION.fullmatch(name) or GRAPH.fullmatch(name) or name == "CompiledFunction")
+
+
+def is_compiled(analysis: Analysis) -> bool:
+    """Whether the trace holds compiled code."""
+    return compiled_rows(analysis.trace).size > 0
+
+
+def total_us(trace: Trace, rows: Rows) -> float:
+    """Summed length of slices that do not lie in each other, in us."""
+    return float(trace.slices.duration[rows].sum()) / 1000
+
+
+def self_us(trace: Trace, rows: Rows) -> float:
+    """Summed self time, in us."""
+    return float(trace.nesting.self_time[rows].sum()) / 1000
+
+
+def moment(trace: Trace, row: int | np.integer[Any], text: str) -> Evidence:
+    """A sentence about one slice, with its time from the trace's first event."""
+    begin = int(trace.slices.start[row]) - trace.origin
+    return Evidence(text, begin / 1000, (begin + int(trace.slices.duration[row])) / 1000)
+
+
+def host_self_us(analysis: Analysis) -> float:
+    """Self time of everything on the host but waits for the GPU, in us."""
+    return max(analysis.host.self_cpu_total_us - analysis.host.synchronize_us, 0.0)
+
+
+def host_bound(analysis: Analysis) -> bool:
+    """Whether time saved on the host shortens the run: without a GPU, or where one mostly waits."""
+    return not analysis.devices or any(found.bound in ("overhead-bound", "mixed") for found in analysis.regimes)
+
+
+def times(n: int) -> str:
+    """ "once", "2 times" ..."""
+    return "once" if n == 1 else f"{n} times"
+
+
+def us(value: float) -> str:
+    """A time with its unit, three significant digits and no false ones."""
+    if value >= 1e6:
+        return f"{value / 1e6:.3g} s"
+    if value >= 1e4:
+        return f"{value / 1e3:.3g} ms"
+    return f"{value:.1f} us" if value < 100 else f"{value:.0f} us"
