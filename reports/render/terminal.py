@@ -31,7 +31,7 @@ LINES = 40
 SHOWN, EVIDENCE, NOTES, HOTSPOTS = 3, 2, 3, 4
 MARGIN = 12
 """Width of the column that says what a line is about."""
-BAR = 24
+BAR = 16
 LONGEST = 240
 """Characters of one sentence of a rule: three lines of a usual terminal."""
 STYLES = {"problem": "bold red", "hint": "bold yellow", "explanation": "bold"}
@@ -44,6 +44,11 @@ def print_summary(analysis: Analysis, findings: Sequence[Finding], console: Cons
     """Print the summary; `page` is where the whole analysis was written, if it was."""
     for line in summary_lines(analysis, findings, console, page):
         console.print(line, highlight=False, markup=False, emoji=False, no_wrap=True, overflow="ignore", crop=False)
+
+
+def show(analysis: Analysis, findings: Sequence[Finding], page: Path | None = None) -> None:
+    """Print the summary to standard output."""
+    print_summary(analysis, findings, Console(), page)
 
 
 def summary_lines(

@@ -89,8 +89,8 @@ def trust(analysis: Analysis) -> Trust:
 
 
 def share(fraction: float) -> str:
-    """A share with up to three digits: "99.1 %"."""
-    return numbers.percent(fraction, 3)
+    """A share with three digits, of less than a thousandth with two: "99.1 %", "0.876 %", "0.058 %"."""
+    return numbers.percent(fraction, 3 if fraction >= 0.001 else 2)
 
 
 def us(microseconds: float | None) -> str:
