@@ -11,11 +11,8 @@ from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.timeline import Picture, timeline
 from reports.render.trace_tables import Branch, Table, branches, tables
-from reports.render.trace_words import Trust, device_line, headline, minute, ordered, sentence, trust, us
+from reports.render.trace_words import LINE, Trust, device_line, headline, minute, ordered, sentence, trust, us
 from reports.trace.analyse import Analysis
-
-LINE = 600
-"""Characters of a rule's sentence that are shown: it may quote a name of thousands."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +77,18 @@ def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequen
         picture=timeline(analysis),
         cards=[card(analysis, finding) for finding in fired],
         withheld=[
-            (finding.rule.id, plain(finding.rule.title), sentence(_cut(finding.outcome.why)))
+            (plain(finding.rule.id), _cut(finding.rule.title), sentence(finding.outcome.why))
             for finding in findings
             if finding.outcome.verdict is Verdict.WITHHELD
         ],
         others=[
-            (finding.rule.id, plain(finding.rule.title), finding.outcome.verdict.value, _cut(finding.outcome.why))
+            (plain(finding.rule.id), _cut(finding.rule.title), finding.outcome.verdict.value, _cut(finding.outcome.why))
             for finding in findings
             if finding.outcome.verdict in (Verdict.QUIET, Verdict.NOT_APPLICABLE)
         ],
         tables=tables(analysis),
         branches=branches(analysis.chains),
-        reconciliation=tuple(sentence(_cut(text)) for text in reconciliation),
+        reconciliation=tuple(sentence(text) for text in reconciliation),
         starts_at=str(analysis.trace.origin),
         asked=len(findings),
     )
@@ -101,13 +98,13 @@ def card(analysis: Analysis, finding: Finding) -> Card:
     """A finding as a card."""
     rule, outcome = finding.rule, finding.outcome
     return Card(
-        id=rule.id,
-        title=plain(rule.title),
+        id=plain(rule.id),
+        title=_cut(rule.title),
         family=rule.family,
         severity=rule.severity,
-        claim=sentence(_cut(outcome.claim)),
+        claim=sentence(outcome.claim),
         evidence=tuple(seen(analysis, evidence) for evidence in outcome.evidence),
-        why=sentence(_cut(outcome.why)),
+        why=sentence(outcome.why),
         formula=plain(rule.formula),
         threshold=plain(rule.threshold),
         refuted_by=plain(rule.refuted_by),

@@ -16,6 +16,9 @@ from reports.trace.gaps import Cause
 from reports.trace.regime import Regime
 from reports.trace.usage import Device
 
+LINE = 600
+"""Characters of a rule's sentence that are shown: it may quote a name of thousands."""
+
 SEVERITIES = ("problem", "hint", "explanation")
 
 WITHHOLDS = {
@@ -195,11 +198,11 @@ def ordered(findings: Sequence[Finding]) -> list[Finding]:
 
 def sentence(text: str) -> str:
     """A claim or an advice as a sentence: it begins with a capital and ends with a full stop."""
-    text = plain(text).strip()
+    text = plain(text, LINE).strip()
     if not text:
         return ""
     # The name of an operator or a kernel stays as it is.
-    start = text[0].upper() if text.split()[0].rstrip(",.:;").isalpha() else text[0]
+    start = text[0].upper() if text.split()[0].rstrip(",.:;?!").isalpha() else text[0]
     return f"{start}{text[1:]}{'' if text.endswith(('.', '!', '?', ':')) else '.'}"
 
 
@@ -209,7 +212,7 @@ def minute(analysis: Analysis, findings: Sequence[Finding]) -> list[tuple[str, s
     # An explanation says what is normal: it is nothing to begin with.
     worth = [finding for finding in ordered(findings) if finding.rule.severity != "explanation"]
     if worth:
-        told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({worth[0].rule.id})"))
+        told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({plain(worth[0].rule.id)})"))
     advice = next((finding.outcome.advice for finding in worth if finding.outcome.advice), "")
     told.append(("What to do next", sentence(advice or _next(analysis))))
     if analysis.trace.status != "ok":
