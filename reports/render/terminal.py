@@ -19,6 +19,7 @@ from reports.render.trace_words import (
     cpu_story,
     device_line,
     ordered,
+    quoted,
     sentence,
     share,
     trust,
@@ -146,6 +147,6 @@ def _findings(findings: Sequence[Finding], most: int) -> Iterator[Entry]:
         claim = sentence(plain(outcome.claim, LONGEST))
         yield rule.severity, Text.assemble((claim, "bold"), f" [{rule.id}]{at_stake}")
         for evidence in outcome.evidence[:EVIDENCE]:
-            yield "", Text(f"- {plain(evidence.text, LONGEST)}")
+            yield "", Text(f"- {plain(quoted(evidence.text), LONGEST)}")
         if outcome.advice:
             yield "", Text(f"> {sentence(plain(outcome.advice, LONGEST))}")

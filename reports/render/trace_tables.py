@@ -79,7 +79,7 @@ def devices(analysis: Analysis) -> Table:
 
     each = [device for device, _ in shown]
     rows = (
-        row("model", "as the file describes it", (plain(d.model, 60) or "not named" for d in each)),
+        row("model", "as the file describes it", (plain(d.model, 32) or "not named" for d in each)),
         row(
             "window",
             "from the first host or GPU slice to the last end of either",

@@ -11,7 +11,7 @@ from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.timeline import Picture, timeline
 from reports.render.trace_tables import Branch, Table, branches, tables
-from reports.render.trace_words import LINE, Trust, device_line, headline, minute, ordered, sentence, trust, us
+from reports.render.trace_words import Trust, device_line, headline, minute, ordered, quoted, sentence, trust, us
 from reports.trace.analyse import Analysis
 
 
@@ -77,12 +77,17 @@ def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequen
         picture=timeline(analysis),
         cards=[card(analysis, finding) for finding in fired],
         withheld=[
-            (plain(finding.rule.id), _cut(finding.rule.title), sentence(finding.outcome.why))
+            (plain(finding.rule.id), quoted(finding.rule.title), sentence(finding.outcome.why))
             for finding in findings
             if finding.outcome.verdict is Verdict.WITHHELD
         ],
         others=[
-            (plain(finding.rule.id), _cut(finding.rule.title), finding.outcome.verdict.value, _cut(finding.outcome.why))
+            (
+                plain(finding.rule.id),
+                quoted(finding.rule.title),
+                finding.outcome.verdict.value,
+                quoted(finding.outcome.why),
+            )
             for finding in findings
             if finding.outcome.verdict in (Verdict.QUIET, Verdict.NOT_APPLICABLE)
         ],
@@ -99,7 +104,7 @@ def card(analysis: Analysis, finding: Finding) -> Card:
     rule, outcome = finding.rule, finding.outcome
     return Card(
         id=plain(rule.id),
-        title=_cut(rule.title),
+        title=quoted(rule.title),
         family=rule.family,
         severity=rule.severity,
         claim=sentence(outcome.claim),
@@ -116,7 +121,7 @@ def card(analysis: Analysis, finding: Finding) -> Card:
 
 def seen(analysis: Analysis, evidence: Evidence) -> Seen:
     """A piece of evidence with its moment."""
-    text = _cut(evidence.text)
+    text = quoted(evidence.text)
     if evidence.start_us is None:
         return Seen(text)
     first = evidence.start_us
@@ -124,7 +129,3 @@ def seen(analysis: Analysis, evidence: Evidence) -> Seen:
     origin = analysis.trace.origin
     raw = f"{origin + round(first * 1000)} to {origin + round(last * 1000)}"
     return Seen(text, numbers.time_range(first * 1000, last * 1000), raw)
-
-
-def _cut(text: str) -> str:
-    return plain(text, LINE)

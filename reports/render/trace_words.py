@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.findings.contract import Finding, Verdict
+from reports.findings.seen import FUSED_CPP
 from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.timeline_lanes import window
@@ -18,6 +20,8 @@ from reports.trace.usage import Device
 
 LINE = 600
 """Characters of a rule's sentence that are shown: it may quote a name of thousands."""
+
+MICROSECONDS = re.compile(r"(?<=\d) us\b")
 
 SEVERITIES = ("problem", "hint", "explanation")
 
@@ -196,9 +200,14 @@ def ordered(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(fired, key=lambda f: (SEVERITIES.index(f.rule.severity), -f.outcome.at_stake_us))
 
 
+def quoted(text: str) -> str:
+    """What a rule says, as it is shown: cut to a bearable length, its units as everywhere on the page."""
+    return MICROSECONDS.sub("\u00a0µs", plain(text, LINE))
+
+
 def sentence(text: str) -> str:
     """A claim or an advice as a sentence: it begins with a capital and ends with a full stop."""
-    text = plain(text, LINE).strip()
+    text = quoted(text).strip()
     if not text:
         return ""
     # The name of an operator or a kernel stays as it is.
@@ -261,7 +270,7 @@ def cpu_story(analysis: Analysis) -> CpuStory:
         covered = intervals.length(trace.slices.start[on], trace.end[on]) / (finish - begin)
     found = [stats for stats in analysis.operators if stats.kind == "operator"]
     total = sum(stats.self_us for stats in found)
-    fused = sum(stats.self_us for stats in found if stats.name.startswith(("cpp_fused_", "graph_0_cpp_fused_")))
+    fused = sum(stats.self_us for stats in found if FUSED_CPP.match(stats.name))
     top = (found[0].name, found[0].self_us / total, found[0].count) if total else None
     return CpuStory((finish - begin) / 1000, analysis.host.threads, covered, top, fused / total if total else 0.0)
 

@@ -83,6 +83,19 @@ def test_threads_beyond_the_busiest_are_said_to_be_left_out(tmp_path: Path) -> N
     assert notes == ("3 more host threads with less work left out.",)
 
 
+def test_every_gpu_and_stream_has_its_place_and_those_beyond_are_said(tmp_path: Path) -> None:
+    recording = two_steps()
+    for number in range(1, 6):
+        recording.launch("gemm", 300 + number, 320, 330 + number, device=number)
+    for stream in range(20, 26):
+        recording.launch("gemm", 310, 320, 330 + stream, stream=stream)
+    analysis = recording.analyse(tmp_path)
+    found, notes = lanes(analysis)
+    assert [lane.title for lane in found[1:]] == ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
+    assert notes == ("GPU 0: 3 more streams with less work left out.", "2 more GPUs left out.")
+    assert any("Idle time of 6 GPUs" in text for text in texts(timeline(analysis).svg))
+
+
 def test_work_that_is_a_speck_is_enlarged_and_its_range_named(tmp_path: Path) -> None:
     analysis = speck().analyse(tmp_path)
     look = closer_look(analysis, 800)

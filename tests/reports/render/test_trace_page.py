@@ -133,6 +133,12 @@ def test_without_a_gpu_the_operators_are_the_story(tmp_path: Path) -> None:
     assert "GPU" not in [table.title[:3] for table in tables(analysis)]
 
 
+def test_the_share_of_what_inductor_fused_is_told(tmp_path: Path) -> None:
+    recording = cpu_only()
+    recording.op("graph_1_cpp_fused_add_mul_0", 96.25, 100.25)
+    assert "Kernels that Inductor fused take 4.76 %." in told(recording, tmp_path)["What bounds it"]
+
+
 def test_an_empty_trace_has_a_page(tmp_path: Path) -> None:
     html = render_html(Recording().analyse(tmp_path), ())
     assert (
