@@ -12,6 +12,7 @@ from reports.findings.contract import Finding
 from reports.findings.registry import findings
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
+from reports.trace.reconcile import reconcile
 from reports.trace.regime import Bound, flips_at
 from reports.trace.table import Table, TableError, parse
 
@@ -103,5 +104,6 @@ def _show(analysis: Analysis, found: tuple[Finding, ...], output: Path | None) -
 
     show(analysis, found)
     if output is not None:
-        for path in render_trace(analysis, found, output / folder_name(Path(analysis.trace.path))):
+        reconciled = () if analysis.table is None else reconcile(analysis, analysis.table).sentences()
+        for path in render_trace(analysis, found, output / folder_name(Path(analysis.trace.path)), reconciled):
             print(path)

@@ -19,6 +19,7 @@ from reports.findings.seen import (
     host_bound,
     is_compiled,
     moment,
+    percent,
     regions,
     rows_named,
     times,
@@ -153,7 +154,7 @@ def cache_lookup(analysis: Analysis) -> Outcome:
             f"compiled code ran, and no {LOOKUP} is recorded (guards skipped, an older PyTorch, or a graph called directly)"
         )
     of = "of the steps' host time" if found.per_step else "of the host's time (no step holds a lookup)"
-    numbers = f"{times(int(found.rows.size))}, {us(found.total_us)}, {found.share:.1%} {of}"
+    numbers = f"{times(int(found.rows.size))}, {us(found.total_us)}, {percent(found.share)} {of}"
     if found.per_step:
         without = sum(count == 0 for count in found.per_step)
         each = (
@@ -164,7 +165,7 @@ def cache_lookup(analysis: Analysis) -> Outcome:
         numbers += f"; {each} in each of {len(found.per_step)} steps" + (f", none in {without}" if without else "")
     costly = found.share >= GUARDS_SHARE and host_bound(analysis)
     return fired(
-        f"Every call of compiled code first checks its guards: {found.share:.1%} {of}"
+        f"Every call of compiled code first checks its guards: {percent(found.share)} {of}"
         + _judgement(found.share, costly),
         moment(
             analysis.trace,

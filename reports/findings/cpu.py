@@ -1,4 +1,4 @@
-"""Rules for recordings of the CPU alone, about its time: hot operators, gaps, short calls, a cold start, threads."""
+"""Rules for recordings of the CPU alone, about its time: hot operators, gaps, threads."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.cpu_code import CPU_CODE_RULES
 from reports.findings.cpu_only import cpu_rule, share_of, whole_us
 from reports.findings.seen import FRAMES, SHOWN, exactly, moment, rows_named, times, us
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
-from reports.trace.operators import METADATA_ONLY, OperatorStats
-from reports.trace.steps import COLD_LEAST_US, COLD_RATIO, STEP, step_rows
+from reports.trace.operators import OperatorStats
+from reports.trace.steps import STEP, step_rows
 
 NO_WORK = "the trace holds steps and compiled frames, and no operator in them"
 
@@ -26,13 +25,6 @@ GAPS_SHARE = 0.2
 """Share of the steps outside operators from which Python and dispatch are worth a look ..."""
 GAPS_LEAST_US = 10.0
 """... and the least per step: a step always has some microseconds before its first operator."""
-
-MANY_CALLS = 100
-"""Calls per step (per recording, where there are no steps) ..."""
-SHORT_US = 20.0
-"""... each shorter than this: the cost of a call is then a good part of it ..."""
-MANY_SHARE = 0.05
-"""... and together at least this share of the time, below which nothing is won."""
 
 
 def _work(analysis: Analysis) -> list[OperatorStats]:
@@ -163,65 +155,6 @@ def threads_with_operators(analysis: Analysis) -> Outcome:
     )
 
 
-def many_short_calls(analysis: Analysis) -> Outcome:
-    """R4's twin: an operator that is called very often for very little."""
-    steps = max(len(analysis.steps), 1)
-    unit = "step" if analysis.steps else "recording"
-    whole = whole_us(analysis)
-    found = [
-        stats
-        for stats in _work(analysis)
-        if stats.count / steps >= MANY_CALLS
-        and stats.self_us / stats.count < SHORT_US
-        and share_of(stats.self_us, whole) >= MANY_SHARE
-        and stats.name not in METADATA_ONLY
-    ]
-    most = max(_work(analysis), key=lambda stats: stats.count, default=None)
-    if most is None:
-        return not_applicable(NO_WORK)
-    if not found:
-        return quiet(
-            f"no operator is called {MANY_CALLS} times a {unit} for less than {us(SHORT_US)} each and {MANY_SHARE:.0%} of the time; the"
-            f" most frequent is {most.name}, {most.count / steps:.3g} times a {unit}"
-        )
-    spent = sum(stats.self_us for stats in found)
-    return fired(
-        f"{found[0].name} is called {found[0].count / steps:.0f} times a {unit} for {us(found[0].self_us / found[0].count)} each"
-        + (f", and {len(found) - 1} more like it." if len(found) > 1 else "."),
-        *(
-            moment(
-                analysis.trace,
-                rows_named(analysis.trace, exactly(stats.name), Kind.OP)[0],
-                f"{stats.name}: {times(stats.count)}, {us(stats.self_us)} of self time,"
-                f" {us(stats.self_us / stats.count)} each",
-            )
-            for stats in found[:SHOWN]
-        ),
-        why=f"{us(spent)} of {us(whole)} in calls shorter than {us(SHORT_US)}",
-        advice="Batch the calls (stack the tensors, use the foreach or batched form), or let torch.compile fuse them.",
-        at_stake_us=spent,
-    )
-
-
-def cold_first_step(analysis: Analysis) -> Outcome:
-    """R6's twin: the first step takes much longer than the others."""
-    if len(analysis.steps) < 2:
-        return not_applicable("fewer than two steps are recorded: there is nothing to compare the first with")
-    rest = float(np.median([step.host_us for step in analysis.steps[1:]]))
-    first = analysis.steps[0]
-    numbers = f"first step {us(first.host_us)}, median of the {len(analysis.steps) - 1} others {us(rest)}"
-    if not analysis.cold_first_step:
-        return quiet(f"{numbers}: below {COLD_RATIO:g} times, or less than {us(COLD_LEAST_US)} more")
-    return fired(
-        f"The first recorded step takes {first.host_us / rest if rest else float('inf'):.1f} times as long as the others.",
-        Evidence(f"step {first.number}: {us(first.host_us)}", first.start_us, first.end_us),
-        why=numbers,
-        advice="Warm up before recording (the loop once before the profiler, or schedule(warmup=...)), and leave the first step out of"
-        " every mean.",
-        at_stake_us=first.host_us - rest,
-    )
-
-
 CPU_RULES: tuple[Rule, ...] = (
     cpu_rule(
         "cpu-hotspot",
@@ -248,30 +181,6 @@ CPU_RULES: tuple[Rule, ...] = (
         " Python in between. The profiler adds a little to each operator, so the true share is somewhat smaller.",
     ),
     cpu_rule(
-        "cpu-many-calls",
-        "Many short calls of one operator",
-        "problem",
-        many_short_calls,
-        "calls per step, mean self time, share of the host's time",
-        f"{MANY_CALLS} calls a step, below {us(SHORT_US)} each, {MANY_SHARE:.0%} of the time together",
-        "a batched form of the same work that is not faster",
-        "Each call of an operator costs about a microsecond before any arithmetic: finding the right kernel, making the result. An"
-        " operator that is called hundreds of times for tiny work mostly pays that price. Put the small tensors together and call it"
-        " once, or let torch.compile fuse the chain. Views do not count here; they have a rule of their own.",
-    ),
-    cpu_rule(
-        "cpu-cold-first-step",
-        "A cold first step",
-        "hint",
-        cold_first_step,
-        "host time of the first recorded step / median of the others",
-        f"{COLD_RATIO:g} times and {us(COLD_LEAST_US)} more",
-        "a recording after warm-up whose first step stands out too",
-        "The first time through, memory is allocated, libraries set themselves up and caches are empty. That is paid once. A mean over a"
-        " few steps with the cold one in it tells nothing about the long run. Run the loop a few times before you record, and look at"
-        " the later steps.",
-    ),
-    cpu_rule(
         "cpu-threads",
         "Threads that run operators",
         "explanation",
@@ -283,6 +192,5 @@ CPU_RULES: tuple[Rule, ...] = (
         " Each of them is a lane of its own in the trace. An operator itself may use many cores through OpenMP; those helper threads do"
         " not appear. So one lane does not mean one core. Look at the machine's utilisation or at torch.get_num_threads() for that.",
     ),
-    *CPU_CODE_RULES,
 )
-"""Rules of a recording without a GPU."""
+"""Where the time of a recording without a GPU goes. Many calls (R4) and a cold first step (R6) are asked of every recording."""

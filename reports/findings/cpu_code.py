@@ -38,8 +38,6 @@ ELEMENTWISE = frozenset(f"aten::{name}{suffix}" for name in _ELEMENTWISE.split()
 PACKED = ("mkl::_mkl_linear", "mkldnn::_linear_pointwise", "mkldnn::_convolution_pointwise")
 """Operators whose weights were laid out for the library once, while freezing."""
 
-PLAIN = ("aten::addmm", "aten::mm", "aten::linear")
-
 CHAIN_SHARE = 0.3
 """Share of elementwise operators from which fusing them is the first thing to try: halving a third of the time shows."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.words import moment, no_gpu, share, short, us
+from reports.findings.words import moment, no_gpu
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
 from reports.trace.kernels import class_of
+from reports.words import share, short, us
 
 REQUEST = "Activity Buffer Request"
 GAP_LEAST_US = 20.0

@@ -8,11 +8,12 @@ import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.rates import peaks_of
-from reports.findings.words import moment, no_gpu, share, short, size, us
+from reports.findings.words import moment, no_gpu
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Call, Kind
 from reports.trace.steps import COLD_LEAST_US, COLD_RATIO
+from reports.words import share, short, size, us
 from suite.peaks import Figure, NotKnown
 
 GAP_LEAST_US = 50.0

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.words import moment, no_gpu, share, short, us
+from reports.findings.words import moment, no_gpu
 from reports.trace.analyse import Analysis
 from reports.trace.gaps import Cause
 from reports.trace.regime import Regime
 from reports.trace.usage import Device
+from reports.words import share, short, us
 
 EQUAL = 0.75
 """GPU time of three quarters of the CPU's, or more, is "about equal": the walkthrough's own case has 92 %."""

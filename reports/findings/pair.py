@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from reports.findings.compiled import COMPILE_RULES
-from reports.findings.contract import Evidence, Finding, Outcome, fired, not_applicable, quiet
+from reports.findings.compiled import COMPILE_RULES, needs_a_pair
+from reports.findings.contract import Evidence, Finding, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.cpu_code import ELEMENTWISE, PACKED
 from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, host_bound, rows_named, self_us, under, us
 from reports.trace.analyse import Analysis
@@ -156,6 +156,59 @@ def compare(eager: Analysis, compiled: Analysis) -> Pair:
 def finding(pair: Pair) -> Finding:
     """R25 with what the pair says."""
     return Finding(next(rule for rule in COMPILE_RULES if rule.id == "R25"), pair.outcome)
+
+
+def findings(pair: Pair) -> tuple[Finding, ...]:
+    """All that only a pair of recordings can tell."""
+    return finding(pair), Finding(FUSION_RULE, _fused(pair))
+
+
+def _fused(pair: Pair) -> Outcome:
+    if pair.fusion == "unknown":
+        return not_applicable("the second recording holds no compiled code")
+    evidence = [
+        Evidence(
+            f"{change.name}: {change.eager_calls:.4g} calls and {us(change.eager_us)} a step eager, {change.compiled_calls:.4g} and"
+            f" {us(change.compiled_us)} compiled"
+        )
+        for change in (*pair.same_products, *pair.new_products, *pair.elementwise_gone, *pair.fused)[:8]
+    ]
+    for copy in pair.copies_added:
+        rate = f", {copy.read_plus_write_tb_s:.4g} TB/s read and written" if copy.read_plus_write_tb_s else ""
+        size = "" if copy.bytes is None else f", {copy.bytes:,.0f} bytes"
+        evidence.append(Evidence(f"added: {copy.name}, {copy.per_step:.4g} a step, {us(copy.us)} each{size}{rate}"))
+    if pair.gpu_time_ratio is not None and pair.eager_gpu_us is not None and pair.compiled_gpu_us is not None:
+        evidence.append(
+            Evidence(
+                f"GPU time a step: {us(pair.eager_gpu_us)} eager, {us(pair.compiled_gpu_us)} compiled:"
+                f" {pair.gpu_time_ratio:.4g} times as fast"
+            )
+        )
+    return fired(
+        f"What compile changed: {pair.story}",
+        *(evidence or [Evidence("no kernel and no operator changed its number of calls")]),
+        why="kernels compared by their full names, operators by their number of calls a step",
+        advice="A 1-D bias, or code generation for products (max-autotune), can give the kernel-level fusion that was hoped for."
+        if pair.fusion == "dispatcher-level"
+        else "",
+    )
+
+
+FUSION_RULE = Rule(
+    id="fusion",
+    title="Did compile fuse the kernels?",
+    family="compile",
+    severity="explanation",
+    formula="kernels (by full name) and operators, calls and time a step, eager against compiled",
+    threshold="shown for every pair of traces",
+    refuted_by="the generated code (output_code) calling other kernels",
+    explanation=(
+        "torch.compile can save work in two places. Inductor writes new kernels that do several elementwise steps in one pass: kernel-level"
+        " fusion, whose names begin with triton_ or cpp_fused. And the dispatcher may replace two operators by one that exists already, as"
+        " add(mm) by addmm: then the library's kernel stays the same, and a copy may be added. Names tell which of them happened."
+    ),
+    check=needs_a_pair,
+)
 
 
 def _units(analysis: Analysis) -> int:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from reports.findings import pair
+from reports.findings.compiled import COMPILE_RULES
 from reports.findings.contract import Finding, Rule, judge
+from reports.findings.cpu import CPU_RULES
+from reports.findings.cpu_code import CPU_CODE_RULES
+from reports.findings.dispatch import DISPATCH_RULES
 from reports.findings.gpu import GPU_RULES
 from reports.findings.host import HOST_RULES
 from reports.findings.overview import OVERVIEW_RULES
@@ -10,10 +15,25 @@ from reports.findings.trust import TRUST_RULES
 from reports.findings.variance import VARIANCE_RULES
 from reports.trace.analyse import Analysis
 
-RULES: tuple[Rule, ...] = (*TRUST_RULES, *OVERVIEW_RULES, *HOST_RULES, *GPU_RULES, *VARIANCE_RULES)
-"""All rules."""
+RULES: tuple[Rule, ...] = (
+    *TRUST_RULES,
+    *OVERVIEW_RULES,
+    *HOST_RULES,
+    *GPU_RULES,
+    *VARIANCE_RULES,
+    *DISPATCH_RULES,
+    *COMPILE_RULES,
+    pair.FUSION_RULE,
+    *CPU_CODE_RULES,
+    *CPU_RULES,
+)
+"""All rules. Two of them (R25, fusion) compare two traces, and do not apply to one."""
 
 
 def findings(analysis: Analysis, eager: Analysis | None = None) -> tuple[Finding, ...]:
     """What every rule says of a trace; with the eager arm's trace also what only a pair of traces can tell."""
-    return judge(RULES, analysis)
+    found = judge(RULES, analysis)
+    if eager is None:
+        return found
+    of_both = {finding.rule.id: finding for finding in pair.findings(pair.compare(eager, analysis))}
+    return tuple(of_both.get(finding.rule.id, finding) for finding in found)

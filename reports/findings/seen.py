@@ -119,6 +119,11 @@ def times(n: int) -> str:
     return "once" if n == 1 else f"{n} times"
 
 
+def percent(share: float) -> str:
+    """A share; a small one is not called none."""
+    return "less than 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
+
+
 def us(value: float) -> str:
     """A time with its unit, three significant digits and no false ones."""
     if value >= 1e6:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.words import us
 from reports.trace.analyse import Analysis
+from reports.words import us
 
 
 def health(analysis: Analysis) -> Outcome:

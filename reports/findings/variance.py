@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.rates import peak_flops, peaks_of
-from reports.findings.words import moment, no_gpu, share, short, us
+from reports.findings.words import moment, no_gpu
 from reports.trace.alike import Group
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
+from reports.words import share, short, us
 from suite.peaks import Figure, NotKnown
 
 MISLEADS = 1.1

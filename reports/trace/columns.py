@@ -29,6 +29,9 @@ FARTHEST_US = 9.2e15
 """Microseconds beyond which a time does not fit 64 bits of nanoseconds; no clock counts that far."""
 
 
+NO_ARGS = Args()
+
+
 class Interner(defaultdict[Hashable, int]):
     """Numbers things in the order in which they are first met."""
 
@@ -147,8 +150,8 @@ class Builder:
         piece["graph"] = np.zeros(n, np.bool_)
         for row in np.flatnonzero((kind != Kind.PYTHON) & (kind != Kind.OTHER) & (kind != Kind.ANNOTATION)):
             event = slices[row]
-            if event.args is not None:
-                self._details(piece, row, Kind(kind[row]), event, event.args)
+            if event.args is not None or kind[row] in GPU_WORK:
+                self._details(piece, row, Kind(kind[row]), event, event.args or NO_ARGS)
         return piece
 
     def _lane(self, event: AnyEvent) -> int:

@@ -32,6 +32,8 @@ LONGEST_EVENT = 64 << 20
 JOINED = 64
 """Pieces of one event that are joined again when its own text holds what looks like a boundary."""
 
+FIRST = 100
+DECIMALS = re.compile(rb'"ts"\s*:\s*"?-?\d+\.\d')
 EXACT_ABOVE = 2.0**43
 """Microseconds above which a double cannot hold a nanosecond."""
 
@@ -55,6 +57,7 @@ class Frames:
         self.notes = notes
         self.metadata: dict[str, Any] = {}
         self.exact = False
+        self._absolute = False
         self.events = 0
         self._lines = 1
         self._first_unreadable = ""
@@ -137,7 +140,7 @@ class Frames:
                 " it was cut short or is no trace; record it again."
             ) from None
         hint = next((f": it looks like {text}" for key, text in HINTS.items() if key in found), "")
-        keys = ", ".join(sorted(map(str, found))[:6]) or "none"
+        keys = ", ".join(key[:40] if key.isprintable() else ascii(key[:40]) for key in sorted(found)[:6]) or "none"
         raise TraceError(
             f"{self.path}: has no list traceEvents{hint} (members: {keys}); give the trace that export_chrome_trace wrote."
         )
@@ -175,10 +178,9 @@ class Frames:
         events: list[Any]
         if not self.exact:
             events = fast.decode(text)
-            if self.events == 0 and events:
-                # Old writers give absolute times; with decimals they need more digits than a double has.
-                absolute = [event.ts for event in events if event.ts > EXACT_ABOVE]
-                self.exact = any(time % 1 for time in absolute)
+            self._absolute = self._absolute or any(event.ts > EXACT_ABOVE for event in events[:FIRST])
+            # Old writers give absolute times; with decimals they need more digits than a double has. A double does not show them: .1 is .0.
+            self.exact = self._absolute and DECIMALS.search(text) is not None
         if self.exact:
             events = exact.decode(text)
         self.events += len(events)

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from reports.trace import intervals
-from reports.trace.columns import Ints
+from reports.trace.columns import MISSING, Ints
 
 
 class Cause(StrEnum):
@@ -63,7 +63,7 @@ def explain(
         busy: disjoint, sorted intervals of work.
         window: first and last time that count.
         work_start: when each GPU slice starts, sorted.
-        launch_start: when the launch of each of them starts; -1 where it is not known.
+        launch_start: when the launch of each of them starts; `MISSING` where it is not known.
         overhead: disjoint, sorted intervals of the profiler's work.
         waits: disjoint, sorted intervals in which the GPU was told to wait for an event.
         cold: the first step, when it is a cold one.
@@ -76,7 +76,7 @@ def explain(
             pieces.append((begin, end, Cause.HOST))  # after the last slice: nothing more was launched
             continue
         launch = int(launch_start[number])
-        if launch < 0:
+        if launch == MISSING:
             pieces.append((begin, end, Cause.UNKNOWN))
             continue
         launched = min(max(launch, begin), end)

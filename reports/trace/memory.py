@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import SEEK_END
 from pathlib import Path
 
 from reports.trace.notes import TraceError
@@ -10,8 +11,10 @@ BYTES_PER_RAW_BYTE = 0.75
 """Columns and their working copies take less than this for each byte of JSON, measured with `make perf` on the densest real trace."""
 
 BASE_BYTES = 200 << 20
-GZIP_RATIO = 20
-"""JSON traces pack 10 to 20 times; the last four bytes of a gzip file, which give its length, wrap at 4 GiB."""
+WRAP = 1 << 32
+SAMPLE_BYTES = 256 << 10
+SAMPLE_MOST = 32 << 20
+"""Packed bytes that are unpacked to see how well a file packs, and unpacked bytes at most."""
 
 
 def check_memory(path: Path, available_bytes: int | None = None) -> None:
@@ -21,12 +24,9 @@ def check_memory(path: Path, available_bytes: int | None = None) -> None:
         TraceError: with the memory that is needed.
     """
     try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
-            packed = stream.read(2) == b"\x1f\x8b"
+        raw = unpacked_bytes(path)
     except OSError:
         return
-    raw = size * GZIP_RATIO if packed else size
     needed = int(BASE_BYTES + raw * BYTES_PER_RAW_BYTE)
     available = available_memory() if available_bytes is None else available_bytes
     if available is not None and needed > available:
@@ -34,6 +34,36 @@ def check_memory(path: Path, available_bytes: int | None = None) -> None:
             f"{path}: reading it needs about {needed / 1e9:.1f} GB of memory and {available / 1e9:.1f} GB are free;"
             " record fewer steps (active=...), leave out with_stack, or use a larger machine."
         )
+
+
+def unpacked_bytes(path: Path) -> int:
+    """Size of a trace's text: a packed file's from how its beginning packs, and from the length at its end where that agrees.
+
+    Raises:
+        OSError: when the file cannot be read.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        sample = stream.read(SAMPLE_BYTES)
+        if not sample.startswith(b"\x1f\x8b"):
+            return size
+        stream.seek(-min(size, 4), SEEK_END)
+        told = int.from_bytes(stream.read(4), "little")
+    estimate = int(size * _ratio(sample))
+    # The length at the end is that of the last member, and wraps at 4 GiB: it is taken where it is near what the beginning promises.
+    whole = told + ((estimate - told + WRAP // 2) // WRAP) * WRAP
+    return whole if estimate / 2 < whole < 2 * estimate else estimate
+
+
+def _ratio(packed: bytes) -> float:
+    from isal import isal_zlib
+
+    unpack = isal_zlib.decompressobj(wbits=31)
+    try:
+        unpacked = len(unpack.decompress(packed, SAMPLE_MOST))
+    except isal_zlib.IsalError:  # type: ignore[misc] # a class, which its stub does not say
+        return 1.0
+    return max(1.0, unpacked / max(1, len(packed) - len(unpack.unconsumed_tail) - len(unpack.unused_data)))
 
 
 def available_memory() -> int | None:

@@ -12,6 +12,7 @@ from reports.trace.analyse import Analysis
 from reports.trace.averages import STEPS, Line, averages
 from reports.trace.remarks import remarks
 from reports.trace.table import Table, TableRow
+from reports.words import us
 from suite.bundle.schema import ProfileRow
 
 Column = Literal["calls", "self CPU", "CPU total", "self device", "device total"]
@@ -93,6 +94,16 @@ class Reconciliation:
     def count(self, status: Status) -> int:
         """Rows of a status."""
         return sum(check.status == status for check in self.rows)
+
+    def sentences(self) -> tuple[str, ...]:
+        """The whole for a reader: how many rows agree, each that differs, the totals, and how to read the table."""
+        counted = f"{self.count('matched')} of {len(self.rows)} rows of the table agree with the trace"
+        return (
+            counted + (f"; {us(self.unexplained_us)} of self time stay unexplained." if self.unexplained_us else "."),
+            *(check.sentence for check in self.rows if check.status != "matched"),
+            *(total.sentence for total in self.totals),
+            *self.remarks,
+        )
 
 
 def from_profile(rows: Sequence[ProfileRow]) -> Table:

@@ -53,14 +53,17 @@ def parse(text: str) -> Table:
     if header is None or ruler is None:
         raise TableError("this is no profiler table: there is no line with 'Name' and '# of Calls'.")
     spans = [match.span() for match in re.finditer(r"-+", ruler)]
-    titles = _cells(lines[header], spans)
+    # A title may be wider than its column ("CUDA time avg"), and pushes the others to the right.
+    titles = _split(lines[header])
     rows: list[TableRow] = []
     for line in lines[header + 1 :]:
         if not line.strip() or set(line.strip()) <= {"-", " "}:
             if rows:
                 break
             continue
-        cells = dict(zip(titles, _cells(line, spans), strict=False))
+        parts = _split(line)
+        # By position where a cell is empty, or a name holds two blanks.
+        cells = dict(zip(titles, parts if len(parts) == len(titles) else _cells(line, spans), strict=False))
         calls = cells.get("# of Calls", "")
         if calls.isdigit():
             rows.append(_row(cells, int(calls)))
@@ -81,6 +84,10 @@ def _unit(lines: list[str]) -> float:
     units = {match[2] for match in times}
     small = any(abs(float(match[1])) < 1 for match in times)
     return UNITS[units.pop()] if len(units) == 1 and small and not units & {"us", "ns"} else 0.0
+
+
+def _split(line: str) -> list[str]:
+    return re.split(r"\s{2,}", line.strip())
 
 
 def _cells(line: str, spans: list[tuple[int, int]]) -> list[str]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reports.trace import gaps, intervals
 from reports.trace.categories import ENQUEUES, Call, Kind
-from reports.trace.columns import Ints
+from reports.trace.columns import MISSING, Ints
 from reports.trace.read import Trace
 
 
@@ -142,7 +142,7 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         window_start = min(window_start, int(slices.start[host_rows].min()))
         window_end = max(window_end, int(trace.end[host_rows].max()))
     busy = intervals.union(start, end)
-    launched = np.where(launch >= 0, slices.start[launch], -1)
+    launched = np.where(launch >= 0, slices.start[launch], MISSING)
     # Of slices that start together, the one launched last decides when there was something to do.
     idle = gaps.explain(
         busy,

@@ -36,6 +36,8 @@ def test_only_the_differences_of_times_count(shift: float, tmp_path: Path) -> No
         event["ts"] += shift
     found = recording.analyse(tmp_path)
     assert numbers(found) == WHOLE and found.devices[0].start_us == 50.0
+    assert found.devices[0].idle_us == two_steps().analyse(tmp_path).devices[0].idle_us
+    assert found.steps == two_steps().analyse(tmp_path).steps
 
 
 Change = Callable[[Json], object]

@@ -180,6 +180,7 @@ def test_wherever_a_file_is_cut_the_whole_events_before_are_read(layout: str, tm
         ("{}", "has no list traceEvents"),
         ('{"traceEvents": null}', "has no list traceEvents"),
         ('{"traceEvents": {}}', "has no list traceEvents"),
+        ('{"\\n": 1, "\\u001b[2J": 2}', r"members: '\\n', '\\x1b\[2J'"),
         ('{"nodes": [], "schema": 1}', "execution trace"),
         ('{"traceEv', "not whole JSON"),
         ("{" * 100_000, "not whole JSON"),

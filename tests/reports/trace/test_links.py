@@ -184,6 +184,16 @@ def test_copies_and_fills_are_launched_work_too(call: str, cat: str, name: str, 
     assert (found.kernels[0].kind, found.kernels[0].bytes) == (word, 4096.0 if word != "kernel" else None)
 
 
+def test_a_kernel_without_args_lies_where_its_process_and_thread_say(tmp_path: Path) -> None:
+    recording = two_steps()
+    kernel = next(event for event in recording.events if event["cat"] == "kernel")
+    del kernel["args"]
+    kernel.update(pid=3, tid=20)
+    found = recording.analyse(tmp_path)
+    assert noted(found) == {"orphan": 1}
+    assert [(gpu.device, gpu.busy_us) for gpu in found.devices] == [("0", 40.0), ("3", 30.0)]
+
+
 def test_external_ids_that_repeat_change_nothing(tmp_path: Path) -> None:
     recording = two_steps()
     for event in recording.events:
