@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from reports.findings.contract import Finding
 from reports.render.paper import TEMPLATES, pdf, templates
-from reports.render.trace_reconciled import reconciled
 from reports.render.trace_view import page
 from reports.trace.analyse import Analysis
 from suite.bundle.errors import BundleError
@@ -46,14 +45,12 @@ def render_trace(
     analysis: Analysis, findings: Sequence[Finding], folder: Path, reconciliation: Sequence[str] = ()
 ) -> list[Path]:
     """Write trace.html, trace.pdf and trace.json.gz into a folder, which is made when it is not there, and return their paths.
-
-    Where the analysis has the profiler's table and no `reconciliation` is given, the two are reconciled.
     The trace's content is not changed by a byte: a packed file is copied, a plain one packed.
 
     Raises:
         BundleError: when the folder cannot be written, or the trace can no longer be read.
     """
-    html = render_html(analysis, findings, reconciliation or reconciled(analysis, analysis.table))
+    html = render_html(analysis, findings, reconciliation)
     source = Path(analysis.trace.path)
     write_bytes(folder / HTML, html.encode("utf-8", "replace"))
     write_bytes(folder / PDF, pdf(html, source.name, EPOCH))

@@ -10,10 +10,10 @@ from reports.findings.contract import Finding, Severity
 from reports.findings.registry import findings
 from reports.render import trace_document
 from reports.render.plain_text import plain
-from reports.render.trace_reconciled import reconciled
 from reports.render.trace_words import Trust, bound_sentence, ordered, sentence, trust
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
+from reports.trace.reconcile import reconcile
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
@@ -84,8 +84,8 @@ def _read(path: Path, case: str, arm: str, profile: schema.Profile | None, eager
     try:
         analysis = analyse(path)
         told = findings(analysis, eager)
-        table = reconciled(analysis, profile.cycles[-1].rows if profile else None)
-        return CaseTrace(case, summary(analysis, told, arm, page), analysis, told, tuple(table))
+        table = reconcile(analysis, profile.cycles[-1].rows).sentences() if profile else ()
+        return CaseTrace(case, summary(analysis, told, arm, page), analysis, told, table)
     except TraceError as error:
         # The bundle may have moved since, and its report has to be the same wherever it lies.
         return CaseTrace(case, Summary(arm, "", plain(str(error).replace(str(path), where))))

@@ -14,6 +14,9 @@ from reports.render.trace_tables import Branch, Table, branches, tables
 from reports.render.trace_words import Trust, device_line, headline, minute, ordered, quoted, sentence, trust, us
 from reports.trace.analyse import Analysis
 
+RECONCILED = 30
+"""Sentences on how the profiler's table and the trace differ, at most."""
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -93,10 +96,16 @@ def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequen
         ],
         tables=tables(analysis),
         branches=branches(analysis.chains),
-        reconciliation=tuple(sentence(text) for text in reconciliation),
+        reconciliation=_reconciled(reconciliation),
         starts_at=str(analysis.trace.origin),
         asked=len(findings),
     )
+
+
+def _reconciled(told: Sequence[str]) -> tuple[str, ...]:
+    left = len(told) - RECONCILED
+    more = (f"And {numbers.counted(left, 'more difference')}, left out.",) if left > 0 else ()
+    return (*(sentence(text) for text in told[:RECONCILED]), *more)
 
 
 def card(analysis: Analysis, finding: Finding) -> Card:

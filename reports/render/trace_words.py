@@ -195,9 +195,12 @@ def idle_sentence(analysis: Analysis) -> str:
 
 
 def ordered(findings: Sequence[Finding]) -> list[Finding]:
-    """What fired: problems by the time at stake, then hints, then explanations; within those, rules keep their order."""
+    """What fired: problems, hints, explanations; in each, first what says whether to believe the trace, then by the time at stake."""
     fired = [finding for finding in findings if finding.outcome.verdict is Verdict.FIRED]
-    return sorted(fired, key=lambda f: (SEVERITIES.index(f.rule.severity), -f.outcome.at_stake_us))
+    return sorted(
+        fired,
+        key=lambda f: (SEVERITIES.index(f.rule.severity), f.rule.family != "trust", -f.outcome.at_stake_us),
+    )
 
 
 def quoted(text: str) -> str:
@@ -218,15 +221,32 @@ def sentence(text: str) -> str:
 def minute(analysis: Analysis, findings: Sequence[Finding]) -> list[tuple[str, str]]:
     """What a reader with one minute must know: (what it is about, a sentence), two to five of them."""
     told = [("What bounds it", bound_sentence(analysis)), ("Where the idle time went", idle_sentence(analysis))]
-    # An explanation says what is normal: it is nothing to begin with.
-    worth = [finding for finding in ordered(findings) if finding.rule.severity != "explanation"]
+    # An explanation says what is normal, and that a trace is damaged stands above: neither is something to begin with.
+    worth = [
+        finding
+        for finding in ordered(findings)
+        if finding.rule.severity == "problem" or (finding.rule.severity == "hint" and finding.rule.family != "trust")
+    ]
     if worth:
         told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({plain(worth[0].rule.id)})"))
-    advice = next((finding.outcome.advice for finding in worth if finding.outcome.advice), "")
-    told.append(("What to do next", sentence(advice or _next(analysis))))
+    told.append(("What to do next", _advice(analysis, worth)))
     if analysis.trace.status != "ok":
         told.insert(0, ("Can it be believed", trust(analysis).sentence))
     return [(title, text) for title, text in told if text]
+
+
+def _advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
+    """The first finding's advice; but where kernels are the larger lever, or nothing of the whole can be told, that comes first."""
+    first = next((finding for finding in worth if finding.outcome.advice), None)
+    advice = sentence(first.outcome.advice) if first else ""
+    found = busiest(analysis)
+    if first is None or first.rule.family == "trust" or found is None:
+        return advice or sentence(_next(analysis))
+    if analysis.trace.withheld & {"idle", "window"}:
+        return sentence(_next(analysis))
+    if found[1].twice_as_fast_kernels > found[1].free_launches:
+        return f"{sentence(_next(analysis))} Second: {advice}"
+    return advice
 
 
 def _next(analysis: Analysis) -> str:

@@ -1,5 +1,6 @@
 """The page of a trace: its order, its sentences, and that every name stays text."""
 
+import dataclasses
 import gzip
 import json
 import re
@@ -16,7 +17,7 @@ from reports.render.trace_words import headline, minute, ordered, sentence, trus
 from suite.bundle.errors import BundleError
 from tests.reports.render.findings_made import EVIL, finding, rule, some
 from tests.reports.trace import corpus
-from tests.reports.trace.kineto import Recording, packed, save, two_steps
+from tests.reports.trace.kineto import Recording, analysed, packed, save, two_steps
 
 
 class Page(HTMLParser):
@@ -96,6 +97,24 @@ def test_the_first_problem_and_its_advice_are_in_the_minute_and_an_explanation_i
     assert "The first finding" not in dict(minute(analysis, [finding("E1", "explanation", advice="nothing")]))
 
 
+def test_where_kernels_are_the_larger_lever_they_come_first(tmp_path: Path) -> None:
+    recording = two_steps()
+    recording.launch("sm80_gemm_bf16", 101.25, 110.25, 335.25)
+    advice = dict(minute(recording.analyse(tmp_path), [finding("P", advice="Launch less")]))["What to do next"]
+    assert advice.startswith("Look at the kernels") and advice.endswith("Second: Launch less.")
+
+
+def test_a_damaged_whole_is_to_be_recorded_again(tmp_path: Path) -> None:
+    analysis = analysed(tmp_path, json.dumps(two_steps().document())[:-300])
+    assert dict(minute(analysis, [finding("P", advice="Launch less")]))["What to do next"].startswith("Record again")
+
+
+def test_doubt_about_the_trace_comes_before_what_costs_time() -> None:
+    doubt = finding("T")
+    doubt = Finding(dataclasses.replace(doubt.rule, family="trust"), doubt.outcome)
+    assert [each.rule.id for each in ordered([*some(), doubt])][:2] == ["T", "P-large"]
+
+
 def test_a_damaged_trace_is_said_first(tmp_path: Path) -> None:
     recording = two_steps()
     recording.work("orphan", 330.25, 335.25, correlation=999)
@@ -113,8 +132,6 @@ def test_missing_gpu_activity_is_not_called_idle(tmp_path: Path) -> None:
 
 
 def test_a_cut_trace_makes_no_claim_about_the_whole(tmp_path: Path) -> None:
-    from tests.reports.trace.kineto import analysed
-
     analysis = analysed(tmp_path, json.dumps(two_steps().document())[:-300])
     assert "window" in analysis.trace.withheld
     assert "is not said, because the recording is damaged" in dict(minute(analysis, ()))["What bounds it"]

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from reports.findings.contract import Finding
 from reports.render import trace_summary
 from reports.render.document import render, render_html
-from suite.bundle import manifest, reader
+from reports.trace.analyse import Analysis
+from suite.bundle import manifest, reader, schema
+from suite.bundle.writer import write_document
 from tests import samples
 from tests.reports.trace.kineto import Recording, packed, two_steps
 
@@ -87,3 +90,37 @@ def test_the_title_of_a_page_is_its_case_and_arm(tmp_path: Path) -> None:
     assert (
         f"<title>Speedproof trace {CASE}, eager</title>" in (path / "cases" / CASE / "eager" / "trace.html").read_text()
     )
+
+
+def test_a_page_tells_how_the_profiler_s_table_agrees(tmp_path: Path) -> None:
+    path = bundle(tmp_path, eager=trace(cpu()))
+    cycle = schema.ProfileCycle(
+        last_step=5,
+        active_steps=1,
+        trace="trace.json.gz",
+        rows=[schema.ProfileRow(name="aten::mm", calls=1, self_cpu_ns=60_000, cpu_ns=60_000)],
+    )
+    profile = schema.Profile(
+        case=CASE,
+        arm="eager",
+        schedule=schema.ProfilerSchedule(),
+        sort_key="",
+        activities=[],
+        kernel_profile=False,
+        cycles=[cycle],
+    )
+    write_document(path / "cases" / CASE / "eager" / "profile.json", profile)
+    render(path)
+    assert "1 of 1 rows of the table agree" in (path / "cases" / CASE / "eager" / "trace.html").read_text()
+
+
+def test_a_compiled_arm_is_held_against_eager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str | None]] = []
+
+    def told(analysis: Analysis, eager: Analysis | None = None) -> tuple[Finding, ...]:
+        asked.append((Path(analysis.trace.path).parent.name, eager and Path(eager.trace.path).parent.name))
+        return ()
+
+    monkeypatch.setattr(trace_summary, "findings", told)
+    render_html(reader.load(bundle(tmp_path, eager=trace(cpu()), inductor=trace(cpu()))))
+    assert asked == [("eager", None), ("inductor", "eager")]
