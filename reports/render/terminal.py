@@ -13,18 +13,9 @@ from reports.findings.contract import Finding, Verdict
 from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.timeline_lanes import CAUSE_NAMES
-from reports.render.trace_words import (
-    bound_sentence,
-    busiest,
-    cpu_story,
-    device_line,
-    ordered,
-    quoted,
-    sentence,
-    share,
-    trust,
-    us,
-)
+from reports.render.trace_cpu import cpu_story
+from reports.render.trace_units import quoted, sentence, share, us
+from reports.render.trace_words import bound_sentence, busiest, device_line, ordered, trust
 from reports.trace.analyse import Analysis
 from reports.trace.gaps import Cause
 

@@ -10,7 +10,8 @@ from reports.findings.contract import Finding, Severity
 from reports.findings.registry import findings
 from reports.render import trace_document
 from reports.render.plain_text import plain
-from reports.render.trace_words import Trust, bound_sentence, ordered, sentence, trust
+from reports.render.trace_units import sentence
+from reports.render.trace_words import Trust, bound_sentence, ordered, trust
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
 from reports.trace.reconcile import reconcile

@@ -8,7 +8,7 @@ from typing import Literal
 
 from reports.render import numbers
 from reports.render.plain_text import plain
-from reports.render.trace_words import share, times, us
+from reports.render.trace_units import share, times, us
 from reports.trace.analyse import Analysis
 from reports.trace.columns import Resources
 from reports.trace.gaps import DEFINITIONS, Cause

@@ -11,7 +11,8 @@ from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.timeline import Picture, timeline
 from reports.render.trace_tables import Branch, Table, branches, tables
-from reports.render.trace_words import Trust, device_line, headline, minute, ordered, quoted, sentence, trust, us
+from reports.render.trace_units import quoted, sentence, us
+from reports.render.trace_words import Trust, device_line, headline, minute, ordered, trust
 from reports.trace.analyse import Analysis
 
 RECONCILED = 30

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.findings.contract import Finding, Verdict
-from reports.findings.seen import FUSED_CPP
 from reports.render import numbers
 from reports.render.plain_text import plain
-from reports.render.timeline_lanes import window
-from reports.trace import intervals
+from reports.render.trace_cpu import cpu_headline, cpu_next, cpu_sentence
+from reports.render.trace_units import sentence, share, times, us
 from reports.trace.analyse import Analysis
-from reports.trace.categories import Kind
 from reports.trace.gaps import Cause
 from reports.trace.regime import Regime
 from reports.trace.usage import Device
-
-LINE = 600
-"""Characters of a rule's sentence that are shown: it may quote a name of thousands."""
-
-MICROSECONDS = re.compile(r"(?<=\d) us\b")
 
 SEVERITIES = ("problem", "hint", "explanation")
 
@@ -93,24 +85,6 @@ def trust(analysis: Analysis) -> Trust:
     told = f"Nothing is claimed about {withheld}." if withheld else "No finding is withheld because of it."
     kinds = "one thing" if len(notes) == 1 else f"{len(notes)} things"
     return Trust(trace.status, f"{slices} were read, with {kinds} to keep in mind. {told}", notes)
-
-
-def share(fraction: float) -> str:
-    """A share with three digits, of less than a thousandth with two: "99.1 %", "0.876 %", "0.058 %"."""
-    return numbers.percent(fraction, 3 if fraction >= 0.001 else 2)
-
-
-def us(microseconds: float | None) -> str:
-    """A time that is given in us."""
-    if microseconds == 0:
-        return "0"
-    return numbers.time(None if microseconds is None else microseconds * 1000)
-
-
-def times(factor: float) -> str:
-    """A factor: "114×", and near 1 with enough digits to be told from it."""
-    digits = 4 if factor < 1.1 else 3
-    return f"{numbers.significant(factor, digits)}{numbers.TIMES}"
 
 
 def busiest(analysis: Analysis) -> tuple[Device, Regime] | None:
@@ -203,21 +177,6 @@ def ordered(findings: Sequence[Finding]) -> list[Finding]:
     )
 
 
-def quoted(text: str) -> str:
-    """What a rule says, as it is shown: cut to a bearable length, its units as everywhere on the page."""
-    return MICROSECONDS.sub("\u00a0µs", plain(text, LINE))
-
-
-def sentence(text: str) -> str:
-    """A claim or an advice as a sentence: it begins with a capital and ends with a full stop."""
-    text = quoted(text).strip()
-    if not text:
-        return ""
-    # The name of an operator or a kernel stays as it is.
-    start = text[0].upper() if text.split()[0].rstrip(",.:;?!").isalpha() else text[0]
-    return f"{start}{text[1:]}{'' if text.endswith(('.', '!', '?', ':')) else '.'}"
-
-
 def minute(analysis: Analysis, findings: Sequence[Finding]) -> list[tuple[str, str]]:
     """What a reader with one minute must know: (what it is about, a sentence), two to five of them."""
     told = [("What bounds it", bound_sentence(analysis)), ("Where the idle time went", idle_sentence(analysis))]
@@ -256,65 +215,4 @@ def _next(analysis: Analysis) -> str:
         return (
             "Record again; until then read only the tables of kernels and operators." if taken else NEXT[found[1].bound]
         )
-    story = cpu_story(analysis)
-    if analysis.has_gpu or story.top is None or story.covered is None:
-        return ""
-    if story.covered < 0.5:
-        return "Most of the time no operator runs: make fewer and larger calls, or let torch.compile join them; faster ones give little."
-    rest = 1 / max(1 - story.covered * story.top[1], 0.001)
-    return f"Begin with {plain(story.top[0], 80)}: without it the whole would be {times(rest)} as fast, and nothing else gives as much."
-
-
-@dataclass(frozen=True)
-class CpuStory:
-    """A recording without a GPU. `covered` is the share of the window in which the main thread is in an operator (None without one);
-    `top` the operator with the largest self time and its share of all operators' self time; `fused` the share of Inductor's own kernels.
-    """
-
-    window_us: float
-    threads: int
-    covered: float | None
-    top: tuple[str, float, int] | None
-    fused: float
-
-
-def cpu_story(analysis: Analysis) -> CpuStory:
-    """What a CPU-only recording tells by itself."""
-    trace = analysis.trace
-    begin, finish = window(trace)
-    rows = trace.rows(Kind.OP)
-    lanes = trace.slices.lane[rows].tolist()
-    covered = None
-    if rows.size and finish > begin:
-        on = rows[trace.slices.lane[rows] == max(set(lanes), key=lanes.count)]
-        covered = intervals.length(trace.slices.start[on], trace.end[on]) / (finish - begin)
-    found = [stats for stats in analysis.operators if stats.kind == "operator"]
-    total = sum(stats.self_us for stats in found)
-    fused = sum(stats.self_us for stats in found if FUSED_CPP.match(stats.name))
-    top = (found[0].name, found[0].self_us / total, found[0].count) if total else None
-    return CpuStory((finish - begin) / 1000, analysis.host.threads, covered, top, fused / total if total else 0.0)
-
-
-def cpu_headline(analysis: Analysis) -> str:
-    """A CPU-only recording in a sentence."""
-    story = cpu_story(analysis)
-    if story.top is None:
-        return "A recording of the CPU without operators"
-    return f"On the CPU: {plain(story.top[0], 60)} takes {share(story.top[1])} of the operators' time"
-
-
-def cpu_sentence(analysis: Analysis) -> str:
-    """What decides the time on a CPU."""
-    story = cpu_story(analysis)
-    if analysis.trace.slices.start.size == 0:
-        return "The file holds no slice: no active step of the profiler's schedule was reached. Call prof.step() once an iteration."
-    threads = numbers.counted(story.threads, "thread")
-    if story.top is None or story.covered is None:
-        return f"Nothing ran on a GPU; {us(story.window_us)} on {threads}, and no operator among it."
-    name, part, count = story.top
-    fused = f" Kernels that Inductor fused take {share(story.fused)}." if story.fused else ""
-    return (
-        f"Nothing ran on a GPU. In {us(story.window_us)} on {threads}, operators cover {share(story.covered)} of the main thread; "
-        f"the rest is Python and what lies between them. {plain(name, 80)} has the largest self time: {share(part)} of all operators', "
-        f"in {numbers.counted(count, 'call')}.{fused}"
-    )
+    return "" if analysis.has_gpu else cpu_next(analysis)

@@ -12,8 +12,9 @@ import pytest
 from reports.findings.contract import Evidence, Finding, fired
 from reports.render.trace_document import copy_packed, render_html, render_trace
 from reports.render.trace_tables import branches, kernels, tables
+from reports.render.trace_units import sentence
 from reports.render.trace_view import seen
-from reports.render.trace_words import headline, minute, ordered, sentence, trust
+from reports.render.trace_words import headline, minute, ordered, trust
 from suite.bundle.errors import BundleError
 from tests.reports.render.findings_made import EVIL, finding, rule, some
 from tests.reports.trace import corpus
@@ -146,8 +147,21 @@ def test_without_a_gpu_the_operators_are_the_story(tmp_path: Path) -> None:
     assert headline(analysis).replace("\u00a0", " ") == "On the CPU: aten::mm takes 75.0 % of the operators' time"
     found = told(cpu_only(), tmp_path)
     assert "operators cover 80.0 % of the main thread" in found["What bounds it"]
-    assert found["What to do next"].startswith("Begin with aten::mm: without it the whole would be 2.50× as fast")
+    assert found["What to do next"].startswith(
+        "Begin with aten::mm: without it the whole would be at most 2.50× as fast"
+    )
     assert "GPU" not in [table.title[:3] for table in tables(analysis)]
+
+
+def test_where_hardly_an_operator_runs_the_annotation_is_the_story(tmp_path: Path) -> None:
+    recording = Recording(devices=[])
+    recording.note("ProfilerStep#5", 0.25, 900.25)
+    recording.note("gloo:all_reduce", 100.25, 800.25)
+    recording.op("aten::empty", 10.25, 12.25)
+    assert headline(recording.analyse(tmp_path)).replace("\u00a0", " ") == (
+        "On the CPU: gloo:all_reduce takes 700 µs in 1 call, hardly any operator runs"
+    )
+    assert told(recording, tmp_path)["What to do next"].startswith("Look at what runs within gloo:all_reduce")
 
 
 def test_the_share_of_what_inductor_fused_is_told(tmp_path: Path) -> None:
