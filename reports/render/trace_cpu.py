@@ -21,9 +21,9 @@ from reports.trace.steps import STEP
 class CpuStory:
     """A recording without a GPU.
 
-    `covered` is the share of the window in which the main thread is in an operator, `top` the operator with the largest self time, its
-    share of all operators' and its calls (both None without operators); `fused` the share of Inductor's own kernels. `annotation` is the one (no
-    step) with the largest self time, that time in us, and its calls.
+    `covered` is the share of the window in which the main thread is in an operator; `top` the operator with the largest self time, its
+    share of all operators', and its calls (both None without operators); `fused` the share of Inductor's own kernels. `annotation` is
+    the one (no step) with the largest self time, that time in us, and its calls.
     """
 
     window_us: float
@@ -103,4 +103,5 @@ def cpu_next(analysis: Analysis) -> str:
             " faster operators give little."
         )
     rest = 1 / max(1 - story.covered * story.top[1], 0.001)
-    return f"Begin with {plain(story.top[0], 80)}: without it the whole would be at most {times(rest)} as fast, and nothing else gives as much."
+    name = plain(story.top[0], 80)
+    return f"Begin with {name}: without it the whole would be at most {times(rest)} as fast, and nothing else gives as much."
