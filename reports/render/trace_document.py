@@ -45,6 +45,7 @@ def render_trace(
     analysis: Analysis, findings: Sequence[Finding], folder: Path, reconciliation: Sequence[str] = ()
 ) -> list[Path]:
     """Write trace.html, trace.pdf and trace.json.gz into a folder, which is made when it is not there, and return their paths.
+
     The trace's content is not changed by a byte: a packed file is copied, a plain one packed.
 
     Raises:

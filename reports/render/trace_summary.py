@@ -98,6 +98,8 @@ def _read(path: Path, case: str, arm: str, profile: schema.Profile | None, eager
 def summary(analysis: Analysis, told: Sequence[Finding], arm: str, page: str) -> Summary:
     """A trace in short: whether to believe it, what bounds it, its first findings."""
     fired = ordered(told)
+    # What is normal need not be said here, unless there is nothing else to say.
+    shown = [finding for finding in fired if finding.rule.severity != "explanation"][:SHOWN] or fired[:1]
     return Summary(
         arm=arm,
         page=page,
@@ -110,9 +112,9 @@ def summary(analysis: Analysis, told: Sequence[Finding], arm: str, page: str) ->
                 sentence(plain(f.outcome.claim, 300)),
                 sentence(plain(f.outcome.advice, 300)),
             )
-            for f in fired[:SHOWN]
+            for f in shown
         ),
-        more=max(len(fired) - SHOWN, 0),
+        more=len(fired) - len(shown),
     )
 
 

@@ -12,6 +12,7 @@ from reports.trace.analyse import Analysis
 from suite.bundle import manifest, reader, schema
 from suite.bundle.writer import write_document
 from tests import samples
+from tests.reports.render.findings_made import finding, some
 from tests.reports.trace.kineto import Recording, packed, two_steps
 
 CASE = "matmul_add/64-fp32"
@@ -124,3 +125,10 @@ def test_a_compiled_arm_is_held_against_eager(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(trace_summary, "findings", told)
     render_html(reader.load(bundle(tmp_path, eager=trace(cpu()), inductor=trace(cpu()))))
     assert asked == [("eager", None), ("inductor", "eager")]
+
+
+def test_a_summary_names_problems_and_hints_and_counts_the_rest(tmp_path: Path) -> None:
+    short = trace_summary.summary(two_steps().analyse(tmp_path), some(), "eager", "page")
+    assert [told.id for told in short.findings] == ["P-large", "P-small", "H1"] and short.more == 1
+    short = trace_summary.summary(two_steps().analyse(tmp_path), [finding("E1", "explanation")], "eager", "page")
+    assert [told.id for told in short.findings] == ["E1"] and short.more == 0
