@@ -21,6 +21,9 @@ help: ## This list
 #: PRESET          smoke, quick (the default), standard or paper
 #: CASES           cases instead of the preset's, separated by commas: matmul_add,pointwise_chain/16384x512-fp32
 #: ARMS            arms to compare with eager, separated by commas: inductor,inductor-freezing
+#: DEVICE          bench-gpu: number of the GPU, or of the MIG instance (default: 0)
+#: WALKTHROUGH     bench-gpu: "yes" also writes the walkthrough's own files, traces/01_matmul_add/ in the bundle
+#: PASSES          bench-gpu: which of a case's further profiles are made: cold,warm,active20,wait0 (default: all)
 #: PROCESSES       processes a case, instead of the preset's number
 #: PROFILE         "no" leaves the profiling passes out
 #: SETTINGS        launch profile: tuned (the default), tutorial or untuned
@@ -85,8 +88,22 @@ ablate: setup ## Measure what each launch setting buys on this machine (about ha
 	case $$STRICT in yes | YES | 1 | true) set -- "$$@" --strict ;; esac; \
 	$(where); $(resume); exec $(PYTHON_ENV) -m suite ablate "$$@"
 
-bench-gpu: setup ## For now: what is missing to measure on a GPU (exit status 2)
-	@exec $(PYTHON_ENV) -m suite bench-gpu
+bench-gpu: setup ## The same on one NVIDIA GPU; without one a sentence, and exit status 2
+	@set -- --preset "$$PRESET" --output "$$OUTPUT"; \
+	if [ -n "$$CASES" ]; then set -- "$$@" --cases "$$CASES"; fi; \
+	if [ -n "$$ARMS" ]; then set -- "$$@" --arms "$$ARMS"; fi; \
+	if [ -n "$$DEVICE" ]; then set -- "$$@" --device "$$DEVICE"; fi; \
+	if [ -n "$$PROCESSES" ]; then set -- "$$@" --processes "$$PROCESSES"; fi; \
+	case $$PROFILE in no | NO | 0 | false) set -- "$$@" --no-profile ;; esac; \
+	case $$WALKTHROUGH in yes | YES | 1 | true) set -- "$$@" --walkthrough ;; esac; \
+	if [ -n "$$PASSES" ]; then set -- "$$@" --passes "$$PASSES"; fi; \
+	if [ -n "$$SETTINGS" ]; then set -- "$$@" --settings "$$SETTINGS"; fi; \
+	if [ -n "$$THREADS" ]; then set -- "$$@" --threads "$$THREADS"; fi; \
+	case $$STRICT in yes | YES | 1 | true) set -- "$$@" --strict ;; esac; \
+	if [ -n "$$CORES" ]; then set -- "$$@" --cores "$$CORES"; fi; \
+	if [ -n "$$NODES" ]; then set -- "$$@" --nodes "$$NODES"; fi; \
+	case $$SMT in yes | YES | 1 | true) set -- "$$@" --smt ;; esac; \
+	$(resume); exec $(PYTHON_ENV) -m suite bench-gpu "$$@"
 
 smoke: export PRESET = smoke
 smoke: export ENGINE ?= native

@@ -149,7 +149,9 @@ def container_cost(
     lead(request, output, engine, resume, quiet=quiet, json=json)
 
 
-def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: bool, json: bool) -> NoReturn:
+def lead(
+    request: Request, output: Path, engine: str, resume: str, *, quiet: bool, json: bool, report: bool = True
+) -> NoReturn:
     """Carry a request out, render what came of it, and end with the exit status of both."""
     from suite import display, session
 
@@ -160,7 +162,9 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
     except (UserError, BundleError) as error:
         refuse(error)
     except session.Interrupted as interrupted:
-        target = "ablate" if request.ablation else "bench-cpu"
+        from suite.device.registry import traits
+
+        target = "ablate" if request.ablation else traits(request.device).target
         print(
             f"speedproof: interrupted; every finished block is kept. Continue with: make {target} RUN={interrupted.run_id}",
             file=sys.stderr,
@@ -168,6 +172,14 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
         raise SystemExit(INTERRUPTED) from None
     if isinstance(done, int):
         raise SystemExit(done)
+    if request.walkthrough:
+        from suite.profiling.walkthrough import write
+
+        write(done)
+    failed = session.failures(done)
+    if not report:
+        print(done)
+        raise SystemExit(_told(failed))
     # Imports point one way, from reports to suite, so the report is asked for as its own program. In a container the outer command
     # prints the paths, which are others on its side.
     inside = "SPEEDPROOF_ENGINE" in os.environ
@@ -180,18 +192,91 @@ def lead(request: Request, output: Path, engine: str, resume: str, *, quiet: boo
         print(msgspec.json.encode({"event": "rendered", "paths": paths}).decode())
     elif not inside:
         print("\n".join(paths))
-    if failed := session.failures(done):
+    status = _told(failed)
+    raise SystemExit(render.returncode or status)
+
+
+def _told(failed: str) -> int:
+    """Print what failed, and return the exit status of it."""
+    if failed:
         print(f"speedproof: {failed}", file=sys.stderr)
-    raise SystemExit(render.returncode or (INCOMPLETE if failed else 0))
+    return INCOMPLETE if failed else 0
 
 
 @app.command("bench-gpu")
-def bench_gpu() -> None:
-    """Say what is missing to measure on a GPU; exit status 2, since nothing is measured."""
+def bench_gpu(
+    preset: Preset = "quick",
+    output: Output = Path("results"),
+    cases: Cases = "",
+    arms: Arms = "",
+    device: Annotated[int, typer.Option(help="Number of the GPU, or of the MIG instance, as torch counts them.")] = 0,
+    processes: Annotated[int | None, typer.Option(help="Processes a case, instead of the preset's number.")] = None,
+    profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Whether to profile after measuring.")] = True,
+    walkthrough: Annotated[
+        bool,
+        typer.Option("--walkthrough", help="Also the walkthrough's own files: traces/01_matmul_add/ in the bundle."),
+    ] = False,
+    passes: Annotated[str, typer.Option(help="Those of a case's further profiles that are wanted: cold,warm.")] = "",
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to render the report.")] = True,
+    resume: Resume = "",
+    settings: Annotated[str, typer.Option(help="Launch profile: tuned, tutorial or untuned.")] = "tuned",
+    cores: Cores = "",
+    nodes: Nodes = "",
+    smt: Smt = False,
+    threads: Annotated[int | None, typer.Option(help="OpenMP threads; default: one a core, within the quota.")] = None,
+    strict: Strict = False,
+    model_dir: ModelDir = "",
+    model_revision: ModelRevision = "",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Measure on one GPU, and render the report. Without one: a sentence, exit status 2."""
+    from suite.bundle.schema import Device, LaunchRequest
     from suite.fingerprint.gpu import devices
-    from suite.fingerprint.gpu.missing import why_not
+    from suite.fingerprint.gpu.missing import refusal
+    from suite.plan import Request
 
-    refuse(UserError(why_not(devices.read())))
+    if reason := refusal(devices.read(), torch_version(), driver_library=driver_library()):
+        refuse(UserError(reason))
+    if device < 0:
+        refuse(UserError(f"a GPU's number is 0 or more, not {device}."))
+    launch = LaunchRequest(settings=settings, cores=cores, nodes=nodes, smt=smt, threads=threads, strict=strict)  # type: ignore[arg-type]
+    request = Request(
+        preset,
+        cases,
+        arms,
+        processes,
+        profile,
+        model_dir or None,
+        model_revision or None,
+        launch,
+        device=Device(kind="cuda", index=device),
+        walkthrough=walkthrough,
+        passes=passes,
+    )
+    # In its container the run knows where it is; from the host none is started for it yet.
+    lead(request, output, "native", resume, quiet=quiet, json=json, report=report)
+
+
+def driver_library() -> bool:
+    """Whether the driver's own library can be loaded (it is not started by that)."""
+    import ctypes
+
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def torch_version() -> str:
+    """The installed torch's version without importing it ("2.13.0+cpu"); empty when there is none."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 @app.command("list")
@@ -210,6 +295,10 @@ def list_everything() -> None:
         print(f"  {name}/{found.grammar}\n      {found.title}")
         for preset, variants in found.variants.items():
             print(f"      {preset:10} {', '.join(variants)}")
+        for device, presets in found.device_variants.items():
+            print(f"      on {device} devices")
+            for preset, variants in presets.items():
+                print(f"        {preset:10} {', '.join(variants)}")
     print("\narms")
     for arm in ARMS.values():
         print(f"  {arm.name:18} {arm.description}")

@@ -17,12 +17,16 @@ BASELINE = "eager"
 
 @dataclass(frozen=True)
 class Arm:
-    """An arm. `compiled` arms go through torch.compile while `config` (Inductor's settings) is in force during compilation."""
+    """An arm. `compiled` arms go through torch.compile while `config` (Inductor's settings) is in force during compilation.
+
+    `mode` is torch.compile's own mode; empty is its default.
+    """
 
     name: str
     description: str
     compiled: bool = False
     config: Mapping[str, Any] = field(default_factory=dict)
+    mode: str = ""
 
 
 ARMS = {
@@ -36,6 +40,18 @@ ARMS = {
             compiled=True,
             # Set globally while compiling: Dynamo, too, looks at it to decide whether parameters may be constants.
             config={"freezing": True},
+        ),
+        Arm(
+            "inductor-reduce-overhead",
+            "torch.compile in the mode reduce-overhead: CUDA graphs take the host's work out of each call",
+            compiled=True,
+            mode="reduce-overhead",
+        ),
+        Arm(
+            "inductor-max-autotune",
+            "torch.compile in the mode max-autotune: kernels are tried out while compiling, and CUDA graphs used on a GPU",
+            compiled=True,
+            mode="max-autotune",
         ),
     )
 }
@@ -63,7 +79,7 @@ def prepare(arm: Arm, function: Callable[..., Any]) -> Callable[..., Any]:
         return own_copy(function)
     import torch
 
-    compiled: Callable[..., Any] = torch.compile(own_copy(function))
+    compiled: Callable[..., Any] = torch.compile(own_copy(function), mode=arm.mode or None)
     return compiled
 
 

@@ -17,7 +17,8 @@ import msgspec
 
 from suite.ablate import CONTAINER
 from suite.arms import ARMS
-from suite.bundle.schema import SCHEMA_VERSION, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
+from suite.bundle.schema import SCHEMA_VERSION, Device, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
+from suite.device import registry
 from suite.errors import UserError
 from suite.fingerprint import host
 from suite.fingerprint.collect import collect
@@ -41,7 +42,8 @@ class Machine:
     """`cache` is the run's own compiler cache: empty at the run's start, so that process 0 compiles cold and the others warm.
 
     `not_run` maps an arm's name to the reason why it cannot run here. `levels` are the launches of an ablation, by the index of their
-    level; `findings` is what a rehearsal of the launch found before anything was measured.
+    level; `findings` is what a rehearsal of the launch found before anything was measured. `device` is what is measured on, as the device
+    tells of itself.
     """
 
     launch: command.Launch
@@ -51,6 +53,7 @@ class Machine:
     toolchain_ns: int = 0
     levels: list[command.Launch] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    device: Device = field(default_factory=Device)
 
     def launch_of(self, run: Run, process: int) -> command.Launch:
         """How a process of the run is started: every one alike, but for an ablation's."""
@@ -63,6 +66,7 @@ class Machine:
             # What Inductor finds out about the processor is kept for the machine; arms compile into folders of the run's.
             "TORCHINDUCTOR_CACHE_DIR": str(toolchain_cache()),
             CACHE_VARIABLE: str(self.cache / role),
+            **registry.traits(self.device).environment,
             # The run has resolved what a model needs; a worker must never wait for a network.
             "HF_HUB_OFFLINE": "1",
             "PYTHONUNBUFFERED": "1",
@@ -159,8 +163,8 @@ def prepare(run: Run, bundle: Path) -> Machine:
     """Look at the machine, rehearse the launch, and try the C++ compiler (once per machine this builds torch's precompiled header).
 
     Raises:
-        UserError: when torch cannot be imported, cores or nodes that were asked for cannot be used, or, with `strict`, when a setting
-            is not in force.
+        UserError: when torch cannot be imported, the device cannot be measured on, cores or nodes that were asked for cannot be used, or,
+            with `strict`, when a setting is not in force.
     """
     root = cache_root()
     forget_stale(root)
@@ -175,10 +179,16 @@ def prepare(run: Run, bundle: Path) -> Machine:
         if run.launch.strict:
             for one in launches:
                 refuse_if_strict(run.launch, [] if one.contained else rehearsed(one))
-    answer = _probe(launch)
+    answer = _probe(launch, run.device)
+    if answer.no_device:
+        raise UserError(
+            f"nothing can be measured on {run.device.kind} device {run.device.index} here: {answer.no_device}."
+        )
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
     facts = host.with_host({**collect(), "torch": answer.facts}, os.environ)
-    return Machine(launch, cache, facts, not_run, answer.compile_ns, launches, findings)
+    if answer.ceilings:
+        facts["ceilings"] = answer.ceilings
+    return Machine(launch, cache, facts, not_run, answer.compile_ns, launches, findings, answer.device)
 
 
 def _refuse_exported(environ: Mapping[str, str]) -> None:
@@ -214,10 +224,14 @@ def refuse_if_strict(request: LaunchRequest, findings: Sequence[Finding]) -> Non
         raise UserError(f"requested and effective settings differ, and strict was asked for: {named}.")
 
 
-def _probe(launch: command.Launch) -> Probe:
+def _probe(launch: command.Launch, device: Device) -> Probe:
     """Run the probe as a worker would be run; its answer is the last line that it prints."""
-    arguments = launch.command([sys.executable, "-m", "suite.probe"])
-    environment = {**launch.environ(os.environ), "TORCHINDUCTOR_CACHE_DIR": str(toolchain_cache())}
+    arguments = launch.command([sys.executable, "-m", "suite.probe", msgspec.json.encode(device).decode()])
+    environment = {
+        **launch.environ(os.environ),
+        **registry.traits(device).environment,
+        "TORCHINDUCTOR_CACHE_DIR": str(toolchain_cache()),
+    }
     try:
         done = subprocess.run(
             arguments,

@@ -24,13 +24,14 @@ from suite.bundle import manifest, reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
+from suite.device.contract import Watch
 from suite.display import Display
 from suite.errors import UserError
 from suite.fingerprint.container import cgroup
 from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots
-from suite.plan import arms_of
+from suite.plan import arms_of, further_profiles
 from suite.protocol import Assignment, Role
 from suite.supervise import Ended, Limits, Supervisor
 
@@ -46,6 +47,7 @@ class Unit:
     role: Role
     process: int
     estimate_s: float
+    what: str = ""
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -55,17 +57,21 @@ class Unit:
     @property
     def title(self) -> str:
         """Case, role and process in words."""
-        return f"{self.case.name} " + ("profile" if self.role == "profile" else f"process {self.process}")
+        profile = f"profile {self.what}".strip()
+        return f"{self.case.name} " + (profile if self.role == "profile" else f"process {self.process}")
 
 
 class Orchestrator:
     """Leads one run into one bundle, new or continued."""
 
-    def __init__(self, bundle: Bundle, run: schema.Run, machine: Machine, display: Display) -> None:
+    def __init__(
+        self, bundle: Bundle, run: schema.Run, machine: Machine, display: Display, watch: Watch | None = None
+    ) -> None:
         self.bundle = bundle
         self.run = run
         self.machine = machine
         self.display = display
+        self.watch = watch or Watch()
         self._failures: dict[tuple[str, int], int] = {}
         self._later: list[Unit] = []
         self._allowed = os.sched_getaffinity(0)
@@ -79,13 +85,8 @@ class Orchestrator:
             UserError: when results cannot be written any more; the bundle stays as it is.
         """
         try:
-            self._later = self._remaining("profile")
-            self._run_all(self._remaining("measure"))
-            while unit := self._one_more():
-                self.display.plan(self._later)
-                self._run_unit(unit, [])
-            self._later = []
-            self._run_all(self._remaining("profile"))
+            with self.watch:
+                self._run_everything()
         except KeyboardInterrupt:
             self.bundle.event(schema.Noted(at=now(), message="interrupted by the user"))
             self._close("interrupted")
@@ -96,6 +97,15 @@ class Orchestrator:
             # A run that will be continued still needs it: its later processes compile from this cache.
             shutil.rmtree(self.machine.cache, ignore_errors=True)
         return self.run
+
+    def _run_everything(self) -> None:
+        self._later = self._remaining("profile")
+        self._run_all(self._remaining("measure"))
+        while unit := self._one_more():
+            self.display.plan(self._later)
+            self._run_unit(unit, [])
+        self._later = []
+        self._run_all(self._remaining("profile"))
 
     def _run_all(self, units: list[Unit]) -> None:
         while units:
@@ -118,9 +128,27 @@ class Orchestrator:
     def _remaining(self, role: Role) -> list[Unit]:
         """The processes of the plan that have not ended well; those beyond the plan are `_one_more`'s."""
         done = ended_well(reader.load(self.bundle.path))
-        count = self.run.procedure.processes if role == "measure" else int(self.run.profile)
-        units = [Unit(case, role, process, self._prior(case)) for process in range(count) for case in self.run.cases]
+        counts = {case.name: self._processes(role, case) for case in self.run.cases}
+        units = [
+            Unit(case, role, process, self._prior(case), self._named(role, case, process))
+            for process in range(max(counts.values()))
+            for case in self.run.cases
+            if process < counts[case.name]
+        ]
         return [unit for unit in units if unit.key not in done]
+
+    def _named(self, role: Role, case: schema.Case, process: int) -> str:
+        """A further profile's pass and arm; empty for everything else."""
+        if role == "measure" or process == 0:
+            return ""
+        one, arm = further_profiles(self.run, case)[process - 1]
+        return f"{one.name} {arm.name}"
+
+    def _processes(self, role: Role, case: schema.Case) -> int:
+        """How many processes of the case the plan has: to measure, or to profile (the case's own schedule, then its further ones)."""
+        if role == "measure":
+            return self.run.procedure.processes
+        return 1 + len(further_profiles(self.run, case)) if self.run.profile else 0
 
     def _one_more(self) -> Unit | None:
         """The process that a run may still buy: of the case whose interval is widest, within budget and maximum; else None."""
@@ -158,11 +186,12 @@ class Orchestrator:
         not_run = {e.arm for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.case == unit.case.name}
         hopeless = {labels.get(label, label) for label in not_run} | set(self.machine.not_run)
         measured = (unit.case.name, unit.process, "measure")
+        further = further_profiles(self.run, unit.case)[unit.process - 1] if self._is_further(unit) else None
         return Assignment(
             bundle=str(self.bundle.path.resolve()),
             role=unit.role,
             case=unit.case,
-            arms=arms,
+            arms=[further[1]] if further else arms,
             procedure=self.run.procedure,
             process=unit.process,
             incarnation=sum(isinstance(e, schema.ProcessStarted) and e.role == unit.role for e in events),
@@ -176,7 +205,13 @@ class Orchestrator:
             else [],
             pairs=self._pairs(unit, loaded),
             not_run=self.machine.not_run,
+            device=self.run.device,
+            profile_pass=further[0] if further else None,
         )
+
+    @staticmethod
+    def _is_further(unit: Unit) -> bool:
+        return unit.role == "profile" and unit.process > 0
 
     def _pairs(self, unit: Unit, loaded: reader.Loaded) -> int | None:
         """What a pilot found worth measuring; an ablation's processes are no pilot for each other."""
@@ -215,6 +250,7 @@ class Orchestrator:
             raise
         finally:
             self._sampler.leave()
+            self.watch.leave()
         self._take_telemetry("after", unit, assignment.incarnation)
         self._record_end(unit, assignment.incarnation, end)
         self.display.ended(unit, end)
@@ -240,6 +276,7 @@ class Orchestrator:
 
         def started(pid: int) -> None:
             self._sampler.follow(None if launch.contained else pid)
+            self.watch.follow(pid)
             self.bundle.event(
                 schema.ProcessStarted(
                     at=now(),
@@ -276,7 +313,13 @@ class Orchestrator:
 
     def _take_telemetry(self, moment: telemetry.Moment, unit: Unit, incarnation: int) -> None:
         subject = telemetry.Subject(unit.case.name, unit.role, unit.process, incarnation)
-        self._sampler.take(self.bundle.telemetry, moment, subject)
+        self._sampler.take(lambda row: self.bundle.telemetry(self._with_device(row)), moment, subject)
+
+    def _with_device(self, row: schema.Telemetry) -> schema.Telemetry:
+        """The reading with what the watch saw of the device."""
+        fields = self.watch.fields()
+        unreadable = row.unreadable | fields.pop("unreadable", {})
+        return msgspec.structs.replace(row, unreadable=unreadable, **fields) if fields or unreadable else row
 
     def _record_end(self, unit: Unit, incarnation: int, end: Ended) -> None:
         self.bundle.event(
@@ -310,7 +353,10 @@ class Orchestrator:
     def _fingerprint(self, loaded: reader.Loaded) -> schema.Fingerprint:
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         during = telemetry.findings(loaded.telemetry, loaded.events, self.run.ablation)
-        return self.machine.fingerprint(self.run, effectives, during)
+        document = self.machine.fingerprint(self.run, effectives, [*during, *self.watch.findings()])
+        seen = self.watch.facts()
+        gpu = {**document.facts.get("gpu", {}), **seen}
+        return msgspec.structs.replace(document, facts={**document.facts, "gpu": gpu}) if seen else document
 
     def _stop_if_strict(self) -> None:
         """A strict run goes no further than the first process in which a setting is not in force.

@@ -7,7 +7,7 @@ import re
 import secrets
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,15 +18,20 @@ import suite
 from suite.arms import ARMS, BASELINE
 from suite.bundle import schema
 from suite.cases import REGISTRY, workload
-from suite.cases.contract import Context
+from suite.cases.contract import Context, Workload
 from suite.clocktime import now
+from suite.device import registry
+from suite.device.contract import Traits
 from suite.errors import UserError
 from suite.fingerprint.files import without_home
 from suite.launch.profiles import PROFILES
 from suite.nearest import nearest
-from suite.presets import PRESETS
+from suite.presets import NEVER_PUBLISHABLE, PRESETS
 
-DEFAULT_ARMS = ("inductor", "inductor-freezing")
+CACHES = {"cold": "the last-level cache flushed before each iteration", "hot": "cache as the call before left it"}
+"""Last part of a variant's name -> the state of the device's cache, in words. Not the walkthrough's cold and warm, which are profiles
+without and with calls before (`schema.Pass`)."""
+
 SEED = 20240229
 """Seed of every run's inputs, so that two machines are given the same numbers."""
 
@@ -41,7 +46,9 @@ class AblationRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asked for; empty strings mean the preset's own choice."""
+    """What a user asked for; empty strings mean the preset's own choice. `walkthrough` asks for the walkthrough's profiles and files,
+    `passes` names those of the further profiles that are wanted.
+    """
 
     preset: str
     cases: str = ""
@@ -52,6 +59,9 @@ class Request:
     model_revision: str | None = None
     launch: schema.LaunchRequest = field(default_factory=schema.LaunchRequest)
     ablation: AblationRequest | None = None
+    device: schema.Device = field(default_factory=schema.Device)
+    walkthrough: bool = False
+    passes: str = ""
 
 
 def words(text: str) -> list[str]:
@@ -81,7 +91,7 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         preset=request.preset,
         status="running",
         cases=plan_cases(request),
-        arms=plan_arms(request.arms),
+        arms=plan_arms(request.arms, registry.traits(request.device).default_arms),
         procedure=procedure,
         argv=_shown(argv),
         command=command(request),
@@ -91,6 +101,7 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         source=source(),
         profile=request.profile,
         launch=request.launch,
+        device=request.device,
     )
 
 
@@ -129,27 +140,84 @@ def check_launch(request: schema.LaunchRequest) -> None:
 
 def plan_cases(request: Request) -> list[schema.Case]:
     """The cases of a run, in the registry's order for a preset, in the user's order otherwise; none twice."""
-    context = Context(request.preset, request.model_dir or None, request.model_revision or None)
+    device = registry.traits(request.device)
+    further = request.walkthrough or request.preset not in NEVER_PUBLISHABLE
+    context = Context(
+        request.preset,
+        request.model_dir or None,
+        request.model_revision or None,
+        further_passes=device.further_passes and further,
+    )
     chosen: dict[str, schema.Case] = {}
     for word in words(request.cases) or list(REGISTRY):
         name, _, variant = word.partition("/")
         found = workload(name)
-        variants = (variant,) if variant else found.variants.get(request.preset, ())
+        of_device = found.device_variants.get(device.kind, found.variants)
+        variants = (variant,) if variant else of_device.get(request.preset, ())
         if not variants:
             raise UserError(
                 f"case '{name}' has nothing in the preset '{request.preset}'; name a variant, as {name}/{found.grammar}."
             )
         for each in variants:
-            chosen.setdefault(f"{name}/{each}", found.describe(each, context))
+            case = case_on(device, found, each, context)
+            senseless = {name: reason for name, reason in device.not_for.items() if name in words(request.arms)}
+            passes = _chosen_passes(case, words(request.passes))
+            case = msgspec.structs.replace(case, not_applicable={**senseless, **case.not_applicable}, passes=passes)
+            chosen.setdefault(case.name, case)
     return list(chosen.values())
 
 
-def plan_arms(text: str) -> list[schema.Arm]:
+def _chosen_passes(case: schema.Case, named: list[str]) -> list[schema.Pass]:
+    """Raises UserError for a further profile that a case with some does not have."""
+    known = [one.name for one in case.passes]
+    for name in named:
+        if known and name not in known:
+            raise UserError(
+                f"unknown pass '{name}'{nearest(name, known)}; those of {case.name} are {', '.join(known)}."
+            )
+    return [one for one in case.passes if not named or one.name in named]
+
+
+def case_on(device: Traits, found: Workload, variant: str, context: Context) -> schema.Case:
+    """A workload's case on a device: in the cache's state that the variant ends in, and with what the device makes of it.
+
+    Raises:
+        UserError: a state or a precision that the device does not have.
+    """
+    bare, dash, last = variant.rpartition("-")
+    stated = dash == "-" and last in CACHES
+    case = found.describe(bare if stated else variant, context)
+    if stated and last not in device.caches:
+        raise UserError(
+            f"case '{found.name}/{variant}': the cache's state ({last}) is not steered on a {device.kind} device; leave -{last} out."
+        )
+    if device.precisions.get(case.matmul_precision) is None and case.matmul_precision != "highest":
+        raise UserError(
+            f"case '{case.name}': TF32 is a format of NVIDIA's GPUs; name fp32 or bf16, or use make bench-gpu."
+        )
+    cache = last if stated else device.caches[0]
+    parameters = dict(case.parameters)
+    if device.precisions:
+        parameters["matmul_precision"] = device.precisions[case.matmul_precision]
+    suffix, said = (f"-{cache}", f", {cache} cache") if cache else ("", "")
+    rounded = ", products in TF32" if case.matmul_precision != "highest" else ""
+    return msgspec.structs.replace(
+        case,
+        name=case.name + suffix,
+        variant=case.variant + suffix,
+        title=case.title + rounded + said,
+        cache=cache,
+        parameters=parameters,
+        passes=case.passes if cache != "cold" else [],
+    )
+
+
+def plan_arms(text: str, default: Sequence[str] = registry.TRAITS["cpu"].default_arms) -> list[schema.Arm]:
     """The arms of a run: the baseline, the baseline again for the noise floor, then the candidates.
 
     An arm that stands twice is labelled with its number ("eager#3"); the baseline need not be named.
     """
-    named = words(text) or [BASELINE, *DEFAULT_ARMS]
+    named = words(text) or [BASELINE, *default]
     for name in named:
         if name not in ARMS:
             raise UserError(f"unknown arm '{name}'{nearest(name, ARMS)}; the arms are {', '.join(ARMS)}.")
@@ -169,6 +237,12 @@ def plan_arms(text: str) -> list[schema.Arm]:
     return arms
 
 
+def further_profiles(run: schema.Run, case: schema.Case) -> list[tuple[schema.Pass, schema.Arm]]:
+    """The case's further profiles, each of one arm in a process of its own: number n of them is the profiling process n + 1."""
+    arms = {arm.name: arm for arm in reversed(arms_of(run, case)) if arm.role != "noise"}
+    return [(one, arms[name]) for one in case.passes for name in one.arms if name in arms]
+
+
 def arms_of(run: schema.Run, case: schema.Case) -> list[schema.Arm]:
     """The arms that a case runs: all but those that do not apply to it."""
     return [arm for arm in run.arms if arm.name not in case.not_applicable]
@@ -184,9 +258,12 @@ def command(request: Request) -> str:
         "PROFILE": "" if request.profile else "no",
         "MODEL_DIR": "<your model directory>" if request.model_dir else "",
         "MODEL_REVISION": request.model_revision or "",
+        "DEVICE": str(request.device.index or ""),
+        "WALKTHROUGH": "yes" if request.walkthrough else "",
+        "PASSES": ",".join(words(request.passes)),
         **launch_variables(request.launch),
     }
-    return command_line("bench-cpu", variables)
+    return command_line(registry.traits(request.device).target, variables)
 
 
 def command_line(target: str, variables: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from suite.bundle.schema import Arm, Case, Planned, Procedure
+from suite.bundle.schema import Arm, Case, Device, Pass, Planned, Procedure
 
 Role = Literal["measure", "profile"]
 
@@ -19,7 +19,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     accuracy.json; `pairs` is what a pilot found worth measuring (None: as many as the budget of a process allows);
     `not_run` maps an arm's name to the reason why it must not be tried. `log_offset` is the size in bytes that the worker's log had
     before this incarnation was started: what stands behind it is this incarnation's own. `parent` is the process to die with (0: none
-    that the worker could see).
+    that the worker could see). `profile_pass` is the further pass that a profiling worker makes, in place of the case's own schedule.
     """
 
     bundle: str
@@ -38,6 +38,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     done: list[int] = []
     not_run: dict[str, str] = {}
     log_offset: int = 0
+    device: Device = Device()
+    profile_pass: Pass | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -97,6 +97,26 @@ def _comparable(value: object) -> object:
     return value
 
 
+def undisturbed(bundle: Loaded) -> Iterator[str]:
+    """No block had to be kept that was measured while the device was slowed down, and nobody else computed on it."""
+    for case in bundle.run.cases:
+        blocks = [block for block in bundle.blocks if (block.case, block.phase) == (case.name, "measure")]
+        left = [block for block in blocks if block.disturbed]
+        if left:
+            yield f"{case.name}: {len(left)} of {len(blocks)} blocks were measured under bad conditions ({left[0].conditions[0]})"
+    readings = [row.gpu for row in bundle.telemetry if row.gpu is not None and row.moment == "during"]
+    shared = [reading for reading in readings if reading.others]
+    if shared:
+        yield f"other processes computed on the GPU in {len(shared)} of {len(readings)} readings"
+
+
+def device_watched(bundle: Loaded) -> Iterator[str]:
+    """The state of a device beside its host was read while it was measured."""
+    beside = any(block.enqueue_ns is not None for block in bundle.blocks)
+    if beside and not any(row.gpu is not None for row in bundle.telemetry):
+        yield "nothing was read of the device's clock, heat and neighbours while it was measured"
+
+
 def known_source(bundle: Loaded) -> Iterator[str]:
     """The suite's revision is known and nothing in it was changed."""
     source = bundle.run.source
@@ -143,6 +163,8 @@ RULES: tuple[Rule, ...] = (
     accuracy_passed,
     nothing_wrong,
     one_setting,
+    undisturbed,
+    device_watched,
     in_container,
     known_source,
 )

@@ -18,6 +18,7 @@ from suite.bundle import reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
+from suite.device import registry
 from suite.display import Display, counted
 from suite.errors import UserError
 from suite.launch import engine as engines
@@ -92,7 +93,10 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         path.mkdir(parents=True)
     except OSError as error:
         raise unwritable(path, error) from error
-    if options.engine != "auto":
+    apart = registry.traits(planned.device).no_container
+    if apart and not choice.engine.containerised:
+        choice = engines.Choice(engines.native(apart), starts_container=False)
+    if options.engine != "auto" and not apart:
         planned = msgspec.structs.replace(planned, command=f"{planned.command} ENGINE={options.engine}")
     return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
 
@@ -267,6 +271,8 @@ def _ignored(request: Request) -> list[str]:
         "DESIGN": bool(request.ablation and request.ablation.design == "alone"),
         "ROUNDS": bool(request.ablation and request.ablation.rounds),
         "MODEL_REVISION": request.model_revision is not None,
+        "DEVICE": bool(request.device.index),
+        "PASSES": bool(request.passes),
         **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }
     return [name for name, was_given in given.items() if was_given]
@@ -311,10 +317,16 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
             screen.say("looking at the machine ...")
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
             machine = prepare(planned, path)
+            watch = registry.open_watch(machine.device)
+            if refusals := watch.refusals():
+                raise UserError(" ".join([refusals[0].claim, refusals[0].advice]).strip())
             if resumed:
                 _same_machine(path, machine)
+                _same_device(path, planned.device, machine.device)
                 for case in planned.cases:
                     workload(case.workload).check_again(case)
+            if machine.device != planned.device:
+                planned = msgspec.structs.replace(planned, device=machine.device)
             listed = "" if resumed else sbom.read(os.environ)
             if isinstance(listed, bytes):
                 write_bytes(path / SBOM, listed)
@@ -328,7 +340,7 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
             bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
             _announce(planned, machine, path, screen)
-            Orchestrator(bundle, planned, machine, screen).lead()
+            Orchestrator(bundle, planned, machine, screen, watch).lead()
         except KeyboardInterrupt:
             raise Interrupted(planned.run_id) from None
         except UserError:
@@ -353,6 +365,24 @@ def _same_machine(path: Path, machine: Machine) -> None:
             )
 
 
+def _same_device(path: Path, before: schema.Device, now: schema.Device) -> None:
+    """Refuse to continue a run on another device of this machine, or on another size of its partition."""
+    for name in ("name", "partition", "memory_bytes"):
+        old, new = getattr(before, name), getattr(now, name)
+        if old and old != new:
+            raise UserError(
+                f"{path} was measured where the {before.kind} device's {name.replace('_', ' ')} is {old}, here it is {new}; "
+                "continue it there, or start a new run."
+            )
+
+
+def device_line(device: schema.Device) -> str:
+    """Which device is measured, and which others there are."""
+    part = f" ({device.partition})" if device.partition else ""
+    others = f"; visible: {', '.join(device.visible)}" if len(device.visible) > 1 else ""
+    return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}"
+
+
 def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
     where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
     cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
@@ -361,6 +391,8 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
         screen.say(f"not containerised: {planned.engine.reason}")
     for loss in planned.engine.losses:
         screen.say(f"note: {loss}")
+    if planned.device.name:
+        screen.say(device_line(planned.device))
     if planned.ablation:
         levels = ", ".join(level.label for level in planned.ablation.levels)
         screen.say(f"levels of settings, in mirrored order: {levels}")

@@ -30,8 +30,11 @@ def die_with_parent(parent: int) -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error is a failed allocation; torch's CPU allocator raises a RuntimeError."""
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    """Whether an error is a failed allocation; torch's allocators raise a RuntimeError (on the processor and on a device)."""
+    signs = ("can't allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+    )
 
 
 def main() -> int:
@@ -42,10 +45,6 @@ def main() -> int:
     report = Reporter(assignment.progress_descriptor)
     bundle = Bundle(Path(assignment.bundle))
     try:
-        import torch
-
-        # Never inherited: the same on every machine and in every arm, and printed in the report.
-        torch.set_float32_matmul_precision("highest")
         if assignment.role == "measure":
             from suite.measure.process import Measurement
 

@@ -150,3 +150,40 @@ def test_what_a_container_costs_is_measured_on_both_sides(tmp_path: Path) -> Non
         bundle(tmp_path, engine=schema.Engine(name="native", containerised=False, reason=""), ablation=plan)
     )
     assert not any("containerised" in complaint for complaint in found)
+
+
+def on_a_gpu(path: Path, *rows: schema.Telemetry, **block: object) -> list[str]:
+    """Complaints about a run whose blocks were measured on a device beside its host."""
+    found = bundle(path, engine=ENGINE)
+    blocks = [replace(each, enqueue_ns=5000, **block) for each in found.blocks]
+    return rules.complaints(replace(found, blocks=blocks, telemetry=list(rows)))
+
+
+def reading(**fields: object) -> schema.Telemetry:
+    """A reading of a GPU beside a measuring process."""
+    row = schema.Telemetry(at=samples.AT, moment="during", case=CASES[0], role="measure", process=0, monotonic_ns=1)
+    return replace(row, gpu=schema.Gpu(**fields))  # type: ignore[arg-type]
+
+
+def test_a_gpu_that_was_read_and_left_alone_is_no_complaint(tmp_path: Path) -> None:
+    assert on_a_gpu(tmp_path, reading(others=0, clock_mhz=1980)) == []
+
+
+def test_a_gpu_that_nobody_read_is_complained_about(tmp_path: Path) -> None:
+    (found,) = on_a_gpu(tmp_path)
+    assert "nothing was read of the device's clock" in found
+
+
+def test_another_process_on_the_gpu_is_complained_about(tmp_path: Path) -> None:
+    (found,) = on_a_gpu(tmp_path, reading(others=0), reading(others=2))
+    assert found == "other processes computed on the GPU in 1 of 2 readings"
+
+
+def test_disturbed_blocks_that_had_to_be_kept_are_counted_with_their_cause(tmp_path: Path) -> None:
+    found = on_a_gpu(tmp_path, reading(others=0), disturbed=True, conditions=["slowed down: heat"])
+    assert len(found) == len(CASES)
+    assert found[0] == f"{CASES[0]}: 24 of 24 blocks were measured under bad conditions (slowed down: heat)"
+
+
+def test_a_power_limit_that_is_the_gpus_own_is_no_complaint(tmp_path: Path) -> None:
+    assert on_a_gpu(tmp_path, reading(others=0), conditions=["slowed down: software power cap (power)"]) == []

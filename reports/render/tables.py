@@ -98,7 +98,8 @@ def profile_table(profile: schema.Profile) -> ProfileTable:
     cycle = profile.cycles[-1]
     steps = cycle.active_steps
     total = sum(row.self_cpu_ns for row in cycle.rows) or 1
-    shown = cycle.rows[:PROFILE_ROWS]
+    # A GPU's rows are in the order of the device's time, which the text's table shows; here stands the host's.
+    shown = sorted(cycle.rows, key=lambda row: -row.self_cpu_ns)[:PROFILE_ROWS]
     return ProfileTable(
         arm=profile.arm,
         steps=steps,

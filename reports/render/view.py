@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,13 @@ from suite.bundle import schema
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
 
-PLAIN_NAMES = {"eager": "eager", "inductor": "torch.compile", "inductor-freezing": "torch.compile with frozen weights"}
+PLAIN_NAMES = {
+    "eager": "eager",
+    "inductor": "torch.compile",
+    "inductor-freezing": "torch.compile with frozen weights",
+    "inductor-reduce-overhead": "torch.compile in its mode reduce-overhead",
+    "inductor-max-autotune": "torch.compile in its mode max-autotune",
+}
 """How a sentence calls an arm."""
 
 
@@ -34,7 +41,9 @@ def machine_line(bundle: Loaded) -> str:
     if bundle.run.ablation:
         threads = None  # levels may differ in it
     memory = fact(bundle, "memory", "total_bytes")
+    device = bundle.run.device
     parts = [
+        f"{device.name} (device {device.index})" if device.name else "",
         str(fact(bundle, "cpu", "model") or "processor unknown"),
         f"{threads} thread{'s' if threads != 1 else ''}" if threads else "",
         f"{numbers.size(memory)} memory" if memory else "",
@@ -139,6 +148,42 @@ def rates(case: CaseResult) -> str:
     ]
     least = f"{numbers.significant(operations / 1e6)} million floating-point operations and {numbers.size(moved)}"
     return f"A call takes at least {least} to and from memory (as if fused): {'; '.join(arms)}."
+
+
+CACHES = {
+    "hot": "hot cache: every iteration finds the device's last cache as the call before left it",
+    "cold": "cold cache: the device's last cache was flushed before every iteration, outside of what is timed",
+}
+
+
+def device(bundle: Loaded, case: CaseResult) -> str:
+    """How the case was measured on a device beside its host, and what its host took; nothing on a processor."""
+    if not case.case.cache:
+        return ""
+    parts = [f"{bundle.run.device.name}, timed by the device's own events; {CACHES[case.case.cache]}."]
+    if precision := case.case.parameters.get("matmul_precision"):
+        parts.append(f"Matmul precision {precision}.")
+    taken = {arm.arm.label: [b.enqueue_ns for b in arm.blocks if b.enqueue_ns is not None] for arm in case.arms}
+    told = [f"{label} {numbers.time(statistics.median(found))}" for label, found in taken.items() if found]
+    if told:
+        parts.append(f"The host's time to hand over one call, taken apart: {', '.join(told)}.")
+    again = sum(block.case == case.case.name for block in bundle.retaken)
+    if again:
+        parts.append(f"{numbers.counted(again, 'block')} measured again because of the device's state, and kept apart.")
+    left = [block for arm in case.arms for block in arm.blocks if block.disturbed]
+    if left:
+        parts.append(
+            f"{numbers.counted(len(left), 'block')} could only be had under bad conditions: {left[0].conditions[0]}."
+        )
+    return " ".join(parts)
+
+
+def reference(bundle: Loaded) -> str:
+    """The machine-state reference in words: the size of its two workloads."""
+    state = bundle.states[0]
+    size = round((state.gemm_operations / 2) ** (1 / 3))
+    dtype = "" if state.gemm_dtype == "float32" else f" in {state.gemm_dtype}"
+    return f"a triad over {state.triad_bytes / 2**20:.0f} MiB, and a {size} x {size} matrix product{dtype}"
 
 
 STOPPED = {

@@ -151,6 +151,27 @@ AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | E
 # --- telemetry.jsonl ------------------------------------------------------------------------------------------------
 
 
+class Gpu(Row, frozen=True, kw_only=True, omit_defaults=True):
+    """The measured GPU at one moment, as NVML tells it. None or empty: not told.
+
+    `reasons` are the clock-event reasons in force, those that slow it down among them; `busy_percent` is of the time in which a kernel ran.
+    `others` counts processes that are not this run's own. PCIe's generation and width are those of the moment: idle links train down.
+    """
+
+    clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    temperature_c: float | None = None
+    reasons: list[str] = []
+    busy_percent: int | None = None
+    memory_used_bytes: int | None = None
+    others: int | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    ecc_uncorrected: int | None = None
+
+
 class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One reading of the machine's state; counters are cumulative, so readers take differences. None or empty: not readable.
 
@@ -217,6 +238,7 @@ class Telemetry(Row, frozen=True, kw_only=True, omit_defaults=True):
     worker_voluntary_switches: int | None = None
     worker_involuntary_switches: int | None = None
     worker_migrations: int | None = None
+    gpu: Gpu | None = None
     unreadable: dict[str, str] = {}
     sampled_on: str = ""
     sampled_apart: bool | None = None

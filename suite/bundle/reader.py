@@ -24,7 +24,11 @@ class _Kind(msgspec.Struct):
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole bundle in memory. `notes` tells what could not be read and what was left out, one sentence each."""
+    """A whole bundle in memory. `notes` tells what could not be read and what was left out, one sentence each.
+
+    `retaken` are blocks that were measured again: evidence of the conditions, never of the time. `passes` are further profiling passes by
+    (case, arm, pass).
+    """
 
     path: Path
     run: schema.Run
@@ -36,6 +40,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     profiles: dict[tuple[str, str], schema.Profile]
     accuracies: dict[tuple[str, str], schema.Accuracy]
     notes: list[str]
+    retaken: list[schema.Block] = msgspec.field(default_factory=list)
+    passes: dict[tuple[str, str, str], schema.Profile] = msgspec.field(default_factory=dict)
 
 
 def read_run(bundle: Path) -> schema.Run:
@@ -147,6 +153,7 @@ def load(bundle: Path) -> Loaded:
     )
     profiles: dict[tuple[str, str], schema.Profile] = {}
     accuracies: dict[tuple[str, str], schema.Accuracy] = {}
+    passes: dict[tuple[str, str, str], schema.Profile] = {}
     for case in run.cases:
         for arm in sorted({arm.name for arm in run.arms}):
             directory = bundle / "cases" / case.name / arm
@@ -156,6 +163,10 @@ def load(bundle: Path) -> Loaded:
                 profiles[case.name, arm] = profile
             if accuracy is not None:
                 accuracies[case.name, arm] = accuracy
+            for one in case.passes:
+                further = _optional(directory / "passes" / one.name / "profile.json", schema.Profile, notes)
+                if further is not None:
+                    passes[case.name, arm, one.name] = further
     events: list[schema.AnyEvent] = list(read_rows(bundle / writer.EVENTS, schema.AnyEvent, notes))  # type: ignore[arg-type]
     return Loaded(
         path=bundle,
@@ -168,6 +179,8 @@ def load(bundle: Path) -> Loaded:
         profiles=profiles,
         accuracies=accuracies,
         notes=notes,
+        retaken=list(read_rows(bundle / writer.RETAKEN, schema.Block, notes)),
+        passes=passes,
     )
 
 

@@ -1,8 +1,9 @@
-"""The bundle's format, schema 1.1: what each file of one run's directory holds.
+"""The bundle's format, schema 1.2: what each file of one run's directory holds.
 
 Every struct here is a row or a document of the bundle; `reader` and `writer` are the only modules that touch the files.
 Units stand in field names. A newer minor version may add fields and event kinds (both are skipped by this reader); a
-newer major version is refused by `reader`. Events and telemetry stand in `suite.bundle.events`, and are named here too.
+newer major version is refused by `reader`. Events and telemetry stand in `suite.bundle.events`,
+cases and devices in `suite.bundle.workloads`; they are named here too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from suite.bundle.events import (
     ArmWarm,
     Effective,
     Event,
+    Gpu,
     Noted,
     Outcome,
     Planned,
@@ -26,26 +28,34 @@ from suite.bundle.events import (
     Stopped,
     Telemetry,
 )
-from suite.bundle.row import ArmLabel, ArmName, CaseName, Count, Moment, Positive, Row, Text
+from suite.bundle.row import ArmLabel, ArmName, Count, Moment, Positive, Row, Text
+from suite.bundle.workloads import Case, Device, Pass, ProfilerSchedule, Tensor, Weights
 
 __all__ = [
     "AnyEvent",
     "ArmNotRun",
     "ArmReady",
     "ArmWarm",
+    "Case",
+    "Device",
     "Effective",
     "Event",
+    "Gpu",
     "Noted",
     "Outcome",
+    "Pass",
     "Planned",
     "ProcessEnded",
     "ProcessStarted",
+    "ProfilerSchedule",
     "Row",
     "Stopped",
     "Telemetry",
+    "Tensor",
+    "Weights",
 ]
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 FactStatus = Literal["ok", "masked", "absent", "denied", "virtualised"]
 RunStatus = Literal["running", "complete", "incomplete", "interrupted"]
@@ -53,65 +63,6 @@ ArmRole = Literal["baseline", "noise", "candidate"]
 
 
 # --- run.json -------------------------------------------------------------------------------------------------------
-
-
-class Tensor(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """One disclosed input of a case: `shape` in elements, `distribution` in words ("normal(0, 1)", "integers [0, 30522)")."""
-
-    name: str
-    shape: list[int]
-    dtype: str
-    distribution: str
-
-
-class Weights(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a model's weights came from: `source` is "random", "MODEL_DIR" or "cache"; hashes are SHA-256 of the files."""
-
-    source: Literal["random", "MODEL_DIR", "cache"]
-    description: str
-    model_id: str | None = None
-    revision: str | None = None
-    sha256: dict[str, str] = {}
-
-
-class ProfilerSchedule(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """`torch.profiler.schedule` arguments, in steps."""
-
-    skip_first: Count = 0
-    wait: Count = 1
-    warmup: Count = 1
-    active: Positive = 3
-    repeat: Positive = 1
-
-    @property
-    def steps(self) -> int:
-        """Steps that must be run so that every cycle completes (the last one included)."""
-        return self.skip_first + self.repeat * (self.wait + self.warmup + self.active)
-
-
-class Case(Row, frozen=True, kw_only=True, omit_defaults=True):
-    """One case of the plan. `name` is "<workload>/<variant>"; `floating_point_operations` and `minimum_bytes` are per call.
-
-    `warmup_iterations` and `measured_iterations` (per arm and process) replace the preset's own choice where a published
-    procedure fixes them. `not_applicable` maps an arm's name to the reason why the case does not run it.
-    """
-
-    name: CaseName
-    workload: str
-    variant: str
-    title: str
-    parameters: dict[str, Any]
-    inputs: list[Tensor]
-    dtype: str
-    annotation: str
-    schedule: ProfilerSchedule
-    weights: Weights | None = None
-    floating_point_operations: int | None = None
-    minimum_bytes: int | None = None
-    warmup_iterations: int | None = None
-    measured_iterations: int | None = None
-    not_applicable: dict[str, str] = {}
-    notes: list[Text] = []
 
 
 class Arm(Row, frozen=True, kw_only=True, omit_defaults=True):
@@ -241,6 +192,7 @@ class Run(Row, frozen=True, kw_only=True, omit_defaults=True):
     profile: bool = True
     launch: LaunchRequest = LaunchRequest()
     ablation: Ablation | None = None
+    device: Device = Device()
     publishable: bool = False
     reasons: list[str] = []
 
@@ -309,6 +261,12 @@ class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
     block's number in the process's schedule and `(case, process, phase, block)` its identity. `position` is its place in the round,
     `pair` the number of the forward-and-mirrored pair it belongs to. `incarnation` counts the operating-system
     processes that served this process index (above 0 only after a run was continued).
+
+    On a device that works beside its host, iterations are the device's own times (events), `enqueue_ns` is the host's time to hand over
+    one call (the median of a burst beside the timed iterations, into an empty queue) and `host_ns` the host's time over the whole block,
+    to the end of the device's work. `conditions` says what slowed the device down meanwhile, and `disturbed` whether that may pass. A
+    disturbed block is measured again while the budget lasts, and stands in retaken.jsonl and never in samples.jsonl; `retake` counts the
+    tries before. A disturbed one in samples.jsonl could not be had otherwise. `clock_mhz` is the device's clock while it worked.
     """
 
     case: str
@@ -326,6 +284,12 @@ class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
     involuntary_switches: int = 0
     major_faults: int = 0
     minor_faults: int = 0
+    enqueue_ns: Count | None = None
+    host_ns: Count | None = None
+    conditions: list[Text] = []
+    disturbed: bool = False
+    retake: Count = 0
+    clock_mhz: int | None = None
 
 
 # --- state.jsonl ----------------------------------------------------------------------------------------------------
@@ -335,7 +299,8 @@ class State(Row, frozen=True, kw_only=True, omit_defaults=True):
     """One reading of the machine-state reference, taken in the worker between blocks, before block number `before_block`.
 
     `triad_ns` is the fastest of a few runs of a = b + s * c over arrays far larger than the caches, moving `triad_bytes`;
-    `gemm_ns` that of a small matrix product of `gemm_operations` floating-point operations that fits into them.
+    `gemm_ns` that of a matrix product of `gemm_operations` floating-point operations in `gemm_dtype`, on a CPU so small that it fits into
+    them. On a GPU both are large, and so ceilings that this very device reached in this run.
     """
 
     case: str
@@ -347,6 +312,7 @@ class State(Row, frozen=True, kw_only=True, omit_defaults=True):
     triad_bytes: Positive
     gemm_ns: Positive
     gemm_operations: Positive
+    gemm_dtype: str = "float32"
 
 
 # --- cases/<case>/<arm>/*.json --------------------------------------------------------------------------------------

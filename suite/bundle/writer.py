@@ -21,6 +21,7 @@ SAMPLES = "samples.jsonl"
 EVENTS = "events.jsonl"
 TELEMETRY = "telemetry.jsonl"
 STATE = "state.jsonl"
+RETAKEN = "retaken.jsonl"
 RUN = "run.json"
 FINGERPRINT = "fingerprint.json"
 SBOM = "sbom.cdx.json"
@@ -118,6 +119,10 @@ class Bundle:
     def block(self, row: Block) -> None:
         """Append a block to samples.jsonl."""
         append(self.path / SAMPLES, row)
+
+    def retaken(self, row: Block) -> None:
+        """Append a block that is measured again to retaken.jsonl, which no ratio is computed from."""
+        append(self.path / RETAKEN, row)
 
     def state(self, row: State) -> None:
         """Append a reading of the machine-state reference to state.jsonl."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from suite.bundle.schema import Case, ProfilerSchedule, Weights
 from suite.errors import UserError
@@ -13,10 +13,17 @@ from suite.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-"""Short name in a variant -> torch's name."""
-
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16", "tf32": "float32"}
+"""Short name in a variant -> torch's name. TF32 is float32 whose products a GPU rounds."""
+
+PRECISIONS: Mapping[str, Literal["highest", "high"]] = {"tf32": "high"}
+"""Short name in a variant -> torch's matmul precision, where that is not the highest."""
+
+T = TypeVar("T")
+Place = Callable[[Any], Any]
+"""Moves a tensor or a module to the device that computes on it."""
 
 STEPS = ProfilerSchedule(wait=1, warmup=1, active=3, repeat=1)
 """The profiling walkthrough's schedule: five steps, of which #2 to #4 are recorded."""
@@ -24,11 +31,15 @@ STEPS = ProfilerSchedule(wait=1, warmup=1, active=3, repeat=1)
 
 @dataclass(frozen=True)
 class Context:
-    """What a description may depend on besides the variant: the preset and what the user chose for the model."""
+    """What a description may depend on besides the variant: the preset and what the user chose for the model.
+
+    `further_passes` asks for the profiles that only a whole look at a case needs (`Case.passes`).
+    """
 
     preset: str
     model_dir: str | None = None
     model_revision: str | None = None
+    further_passes: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,9 @@ class Built:
 class Workload:
     """A workload: `variants[preset]` are run by a preset; `describe` turns a variant into the plan's row without torch.
 
-    `grammar` shows the form of a variant to the user. `build(case, seed)` makes the inputs from the seed.
+    `device_variants[kind]` replaces `variants` on another device than the processor; names in it may end in the cache's state ("-cold",
+    "-hot"). `grammar` shows the form of a variant to the user. `build(case, seed, place)` makes the inputs from the seed, and puts them and
+    the model in their place: the same numbers on every device.
     `setup_estimate_s` is a first guess at set-up and compilation in seconds, used for the display of the time left alone.
     `check_again(case)` raises UserError when a continued run would not find what its plan resolved.
     """
@@ -54,7 +67,8 @@ class Workload:
     grammar: str
     variants: Mapping[str, tuple[str, ...]]
     describe: Callable[[str, Context], Case]
-    build: Callable[[Case, int], Built]
+    build: Callable[..., Built]
+    device_variants: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     setup_estimate_s: Callable[[Case], float] = lambda _case: 8.0
     check_again: Callable[[Case], object] = lambda _case: None
 
@@ -73,6 +87,11 @@ def parse(workload: str, grammar: str, pattern: re.Pattern[str], variant: str) -
     return match
 
 
+def stay(movable: T) -> T:
+    """The place of what is measured on the processor."""
+    return movable
+
+
 def normal(shape: tuple[int, ...], dtype: str, generator: torch.Generator) -> torch.Tensor:
     """A tensor of standard normal numbers, drawn in float32 and rounded to `dtype`, so that dtypes see the same numbers."""
     import torch
@@ -80,4 +99,18 @@ def normal(shape: tuple[int, ...], dtype: str, generator: torch.Generator) -> to
     return torch.randn(shape, generator=generator).to(getattr(torch, dtype))
 
 
-__all__ = ["BYTES", "DTYPES", "STEPS", "Built", "Case", "Context", "Weights", "Workload", "normal", "parse"]
+__all__ = [
+    "BYTES",
+    "DTYPES",
+    "PRECISIONS",
+    "STEPS",
+    "Built",
+    "Case",
+    "Context",
+    "Place",
+    "Weights",
+    "Workload",
+    "normal",
+    "parse",
+    "stay",
+]

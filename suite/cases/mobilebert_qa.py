@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from suite.bundle.schema import Case, ProfilerSchedule, Tensor, Weights
-from suite.cases.contract import DTYPES, Built, Context, Workload, parse
+from suite.cases.contract import DTYPES, PRECISIONS, Built, Context, Place, Workload, parse, stay
 from suite.cases.mobilebert_weights import MODEL_ID, locate, resolve
 
 NAME = "mobilebert_qa"
@@ -64,19 +64,20 @@ def describe(variant: str, context: Context) -> Case:
         warmup_iterations=10 if paper else None,
         measured_iterations=50 if paper else None,
         notes=[f"weights: {weights.description}"],
+        matmul_precision=PRECISIONS.get(match["dtype"], "highest"),
     )
 
 
-def build(case: Case, seed: int) -> Built:
+def build(case: Case, seed: int, place: Place = stay) -> Built:
     """The model in eval mode and its token ids, both from `seed`; published weights where the plan resolved some."""
     import copy
 
     import torch
 
     dtype = getattr(torch, case.dtype)
-    model = _model(case, seed).to(dtype).eval()
+    model = place(_model(case, seed).to(dtype).eval())
     generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(0, case.parameters["vocabulary"], tuple(case.inputs[0].shape), generator=generator)
+    ids = place(torch.randint(0, case.parameters["vocabulary"], tuple(case.inputs[0].shape), generator=generator))
 
     def mobilebert_qa(input_ids: torch.Tensor) -> Any:
         return model(input_ids=input_ids)
@@ -115,6 +116,22 @@ WORKLOAD = Workload(
         "quick": ("b8-s128-fp32",),
         "standard": ("b1-s128-fp32", "b8-s128-fp32", "b8-s128-fp32-sdpa", "b32-s128-fp32"),
         "paper": ("b128-s128-fp32",),
+    },
+    device_variants={
+        "cuda": {
+            "smoke": ("b1-s32-fp32-l2-hot",),
+            "quick": ("b8-s128-fp32-hot", "b8-s128-tf32-hot", "b8-s128-bf16-hot"),
+            "standard": (
+                "b8-s128-fp32-hot",
+                "b8-s128-tf32-hot",
+                "b8-s128-bf16-hot",
+                "b8-s128-bf16-sdpa-hot",
+                "b32-s128-fp32-hot",
+                "b32-s128-tf32-hot",
+                "b32-s128-bf16-hot",
+            ),
+            "paper": ("b128-s128-fp32-hot", "b128-s128-tf32-hot", "b128-s128-bf16-hot"),
+        }
     },
     describe=describe,
     build=build,

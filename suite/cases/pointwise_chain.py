@@ -6,7 +6,19 @@ import re
 from typing import TYPE_CHECKING
 
 from suite.bundle.schema import Case, Tensor
-from suite.cases.contract import BYTES, DTYPES, STEPS, Built, Context, Workload, normal, parse
+from suite.cases.contract import (
+    BYTES,
+    DTYPES,
+    PRECISIONS,
+    STEPS,
+    Built,
+    Context,
+    Place,
+    Workload,
+    normal,
+    parse,
+    stay,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +53,7 @@ def describe(variant: str, context: Context) -> Case:
         warmup_iterations=10 if paper else None,
         measured_iterations=100 if paper else None,
         not_applicable={"inductor-freezing": "the case has no parameters to freeze"},
+        matmul_precision=PRECISIONS.get(match["dtype"], "highest"),
     )
 
 
@@ -51,12 +64,12 @@ def pointwise_chain(
     return ((a0 + a1) + a2) * a3 + a4
 
 
-def build(case: Case, seed: int) -> Built:
+def build(case: Case, seed: int, place: Place = stay) -> Built:
     """Inputs drawn from one generator seeded with `seed`, in the order a0 to a4."""
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    inputs = tuple(normal(tuple(tensor.shape), tensor.dtype, generator) for tensor in case.inputs)
+    inputs = tuple(place(normal(tuple(tensor.shape), tensor.dtype, generator)) for tensor in case.inputs)
     return Built(pointwise_chain, inputs, lambda: pointwise_chain(*(tensor.double() for tensor in inputs)))
 
 
@@ -69,6 +82,14 @@ WORKLOAD = Workload(
         "quick": ("16384x512-fp32",),
         "standard": ("16384x512-fp32", "16384x512-bf16"),
         "paper": ("16384x512-fp32",),
+    },
+    device_variants={
+        "cuda": {
+            "smoke": ("512x512-fp32-hot",),
+            "quick": ("16384x512-fp32-hot", "65536x512-fp32-cold"),
+            "standard": ("16384x512-fp32-hot", "16384x512-bf16-hot", "65536x512-fp32-cold", "65536x512-bf16-cold"),
+            "paper": ("16384x512-fp32-hot", "65536x512-fp32-cold"),
+        }
     },
     describe=describe,
     build=build,

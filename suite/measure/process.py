@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from suite.accuracy.compare import compare
 from suite.arms import ARMS, BASELINE, compiling, prepare
 from suite.bundle import schema
@@ -20,26 +22,37 @@ from suite.bundle.writer import Bundle
 from suite.cases import workload
 from suite.cases.contract import Built
 from suite.clocktime import now
+from suite.device import registry
+from suite.device.contract import Device, RefusedMeasurementError
+from suite.device.plausible import against_peak
 from suite.fingerprint.effective.worker import read_effective
 from suite.fingerprint.redact import names_to_hide, redact_struct, redact_text
-from suite.measure.clock import no_garbage_collection, overhead_ns, resolution_ns, time_iterations
+from suite.measure.clock import no_garbage_collection
 from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
 from suite.measure.state import StateReference
 from suite.measure.warmup import Warmup, warm_up
-from suite.profiling.compilation import CompilationWatch, own_cache, ready_toolchain
+from suite.profiling.compilation import CompilationWatch, own_cache
 from suite.protocol import Assignment, Reporter
 
 LEAST_TICKS = 100
+
+RETAKES = 3
+RETAKE_SHARE = 0.5
+RECOVERY_S = 0.25
+"""A block under bad conditions is measured again at most three times, each after a pause, while all of them take no more than half as much
+as the process may measure."""
 
 SETUP_SHARE, WARM_SHARE = 0.3, 0.4
 """Parts of a process's progress: set-up and compilation end at 30 %, warm-up at 40 %."""
 
 
 class Measurement:
-    """The state of one measuring process."""
+    """The state of one measuring process. `device` replaces the assignment's own."""
 
-    def __init__(self, assignment: Assignment, bundle: Bundle, report: Reporter) -> None:
+    def __init__(self, assignment: Assignment, bundle: Bundle, report: Reporter, device: Device | None = None) -> None:
         self.assignment = assignment
+        self.device = device or registry.open_device(assignment.device)
+        self._retaken_ns = 0
         self.bundle = bundle
         self.report = report
         self.case = assignment.case
@@ -51,7 +64,8 @@ class Measurement:
         import torch
 
         self.report("set-up")
-        built = workload(self.case.workload).build(self.case, self.assignment.seed)
+        self.device.prepare(self.case)
+        built = workload(self.case.workload).build(self.case, self.assignment.seed, self.device.place)
         with torch.no_grad():
             self._make_ready(built)
             if self.assignment.check_accuracy:
@@ -68,7 +82,7 @@ class Measurement:
     def _make_ready(self, built: Built) -> None:
         names = [arm.label for arm in self.assignment.arms]
         if any(ARMS[arm.name].compiled and arm.name not in self.assignment.not_run for arm in self.assignment.arms):
-            ready_toolchain()
+            self.device.ready_toolchain()
         for number, arm in enumerate(self.assignment.arms):
             self.report(
                 "compile" if ARMS[arm.name].compiled else "first call", arm.label, SETUP_SHARE * number / len(names)
@@ -89,6 +103,7 @@ class Measurement:
         with own_cache(arm.label), compiling(ARMS[arm.name]), watch:
             start = time.perf_counter_ns()
             self.outputs[arm.label] = call()
+            self.device.synchronise()
             duration = time.perf_counter_ns() - start
         self.calls[arm.label] = call
         self.bundle.event(watch.ready(self.assignment, arm.label, duration, ARMS[arm.name].compiled))
@@ -118,9 +133,12 @@ class Measurement:
 
     def _warm_up(self) -> dict[str, Warmup]:
         a, procedure, warmups = self.assignment, self.assignment.procedure, {}
-        self.resolution_ns = resolution_ns()
+        self.resolution_ns = self.device.resolution_ns()
         # A sample shorter than a hundred ticks of the clock would be known to no better than one percent.
         sample_minimum_ns = max(procedure.sample_minimum_ns, math.ceil(LEAST_TICKS * self.resolution_ns))
+        if self.case.cache == "cold":
+            # Only the first call after a flush is cold.
+            sample_minimum_ns = 1
         for number, (label, call) in enumerate(self.calls.items()):
             self.report("warm-up", label, SETUP_SHARE + (WARM_SHARE - SETUP_SHARE) * number / len(self.calls))
             started = time.time_ns()
@@ -131,6 +149,7 @@ class Measurement:
                     budget_ns=procedure.warmup_budget_ns,
                     sample_minimum_ns=sample_minimum_ns,
                     iterations=self.case.warmup_iterations,
+                    timer=self.device.time,
                 )
             warmups[label] = warm
             slot = Slot(block=number, pair=0, position=number, arm=label)
@@ -192,17 +211,20 @@ class Measurement:
                 process=self.assignment.process,
                 at=now(),
                 timer_resolution_ns=self.resolution_ns,
-                timer_overhead_ns=overhead_ns(),
+                timer_overhead_ns=self.device.overhead_ns(),
                 log_offset=self.assignment.log_offset,
             ),
             names_to_hide(),
+        )
+        seen = msgspec.structs.replace(
+            seen, torch=seen.torch | self.device.in_force(), runtime=seen.runtime | self.device.usage()
         )
         self.bundle.event(seen)
 
     def _measure(self, plan: schema.Planned) -> None:
         schedule = slots(plan.order, plan.pairs, first_rotation=self.assignment.process * plan.pairs)
         done = set(self.assignment.done)
-        reference = StateReference()
+        reference = StateReference(self.device)
         pair = -1
         for slot in schedule:
             if slot.block in done or slot.arm not in self.calls:
@@ -211,14 +233,42 @@ class Measurement:
                 pair = slot.pair
                 self._read_state(reference, slot.block)
             self.report("measure", slot.arm, WARM_SHARE + (1 - WARM_SHARE) * slot.block / len(schedule))
-            calls = plan.calls_per_iteration[slot.arm]
-            with no_garbage_collection():
-                before, started = resource.getrusage(resource.RUSAGE_SELF), time.time_ns()
-                durations = time_iterations(self.calls[slot.arm], plan.iterations[slot.arm], calls)
-                after = resource.getrusage(resource.RUSAGE_SELF)
-            self.bundle.block(self._block(slot, "measure", started, calls, durations, before, after))
+            self.bundle.block(self._settled_block(slot, plan))
         self._read_state(reference, len(schedule))
         self.report("done", fraction=1.0)
+
+    def _settled_block(self, slot: Slot, plan: schema.Planned) -> schema.Block:
+        """The slot's block. One that was taken under bad conditions is put aside and taken again, while the budget lasts."""
+        budget_ns = RETAKE_SHARE * self.assignment.procedure.measure_budget_ns
+        for retake in range(RETAKES + 1):
+            block = self._timed_block(slot, plan, retake)
+            if not block.disturbed or retake == RETAKES or self._retaken_ns >= budget_ns:
+                return block
+            self.bundle.retaken(block)
+            self._retaken_ns += sum(block.iterations_ns) + int(RECOVERY_S * 1e9)
+            self.report("measured again", slot.arm)
+            time.sleep(RECOVERY_S)
+        raise AssertionError("the last try is returned")
+
+    def _timed_block(self, slot: Slot, plan: schema.Planned, retake: int) -> schema.Block:
+        """Raises RefusedMeasurementError when the device was not waited for, or was faster than it can be."""
+        calls = plan.calls_per_iteration[slot.arm]
+        with no_garbage_collection():
+            before, started = resource.getrusage(resource.RUSAGE_SELF), time.time_ns()
+            timed = self.device.time_block(self.calls[slot.arm], plan.iterations[slot.arm], calls, self.case.cache)
+            after = resource.getrusage(resource.RUSAGE_SELF)
+        if reason := against_peak(self.case, self.device.description, timed.iterations_ns, calls):
+            raise RefusedMeasurementError(f"{slot.arm}, block {slot.block}: {reason}")
+        block = self._block(slot, "measure", started, calls, timed.iterations_ns, before, after)
+        return msgspec.structs.replace(
+            block,
+            enqueue_ns=timed.enqueue_ns,
+            host_ns=timed.host_ns,
+            conditions=list(timed.conditions),
+            disturbed=timed.disturbed,
+            clock_mhz=timed.clock_mhz,
+            retake=retake,
+        )
 
     def _read_state(self, reference: StateReference, before_block: int) -> None:
         a = self.assignment

@@ -55,6 +55,7 @@ def warm_up(
     budget_ns: int,
     sample_minimum_ns: int,
     iterations: int | None = None,
+    timer: Callable[[Call, int, int], list[int]] = time_iterations,
     now: Callable[[], int] = perf_counter_ns,
 ) -> Warmup:
     """Warm `call` up and learn how long it takes.
@@ -62,17 +63,19 @@ def warm_up(
     Ends when `halves_agree` after at least `minimum_ns`, or after `budget_ns`; with `iterations` it makes exactly that many
     single calls instead (a published procedure asks for a fixed number).
 
+    `timer(call, iterations, calls)` gives the durations of iterations: the host's clock, or a device's own.
+
     `calls_per_iteration` of the result is what `sample_minimum_ns` asks of the settled call, which may be more than the cold
     call needed.
     """
     start = now()
     if iterations is not None:
-        samples = time_iterations(call, iterations, 1)
+        samples = timer(call, iterations, 1)
         return Warmup(halves_agree(samples), samples, 1, 1, statistics.median(_last_half(samples)), now() - start)
-    calls = calls_for(min(time_iterations(call, 3, 1)), sample_minimum_ns)
+    calls = calls_for(min(timer(call, 3, 1)), sample_minimum_ns)
     samples = []
     while True:
-        samples += time_iterations(call, max(1, len(samples) // 4), calls)
+        samples += timer(call, max(1, len(samples) // 4), calls)
         elapsed = now() - start
         enough = len(samples) >= MINIMUM_SAMPLES
         settled = enough and elapsed >= minimum_ns and halves_agree(samples)

@@ -21,6 +21,8 @@ CACHE_COUNTERS = {"fxgraph_cache_hit": "warm", "fxgraph_cache_miss": "cold", "fx
 CACHE_VARIABLE = "SPEEDPROOF_CACHE"
 """Names the run's compiler cache to a worker."""
 
+TRITON_VARIABLE = "TRITON_CACHE_DIR"
+
 
 def ready_toolchain() -> None:
     """Let Inductor find out which vector instructions the processor has, before any arm's compilation is timed.
@@ -40,10 +42,16 @@ def own_cache(label: str) -> Iterator[None]:
         yield
         return
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(root, label)
+    # Inductor sets Triton's folder by its own when it is not set, and would leave it there: the next arm would find this one's kernels.
+    exported = os.environ.get(TRITON_VARIABLE)
+    if exported is None:
+        os.environ[TRITON_VARIABLE] = os.path.join(root, label, "triton")
     try:
         yield
     finally:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = before
+        if exported is None:
+            os.environ.pop(TRITON_VARIABLE, None)
 
 
 class CompilationWatch:

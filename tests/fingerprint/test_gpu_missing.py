@@ -9,13 +9,13 @@ import pytest
 
 from suite.bundle.schema import Fact
 from suite.fingerprint.gpu.devices import PCI, Seen, why_none
-from suite.fingerprint.gpu.missing import why_not
+from suite.fingerprint.gpu.missing import refusal
 
 NOTHING = Seen(0, (), False, False, "none", "")
 
 
 def sentence(seen: Seen, asked: int | str = "not asked") -> str:
-    return why_not({"count": why_none(seen, asked)})
+    return refusal({"count": why_none(seen, asked)}, "2.13.0+cpu")
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,43 @@ def test_what_is_missing_is_named_in_one_sentence(seen: Seen, said: str):
     assert "\n" not in found and found.endswith(".")
 
 
-def test_with_a_gpu_it_is_the_suite_that_is_missing():
-    facts = {
-        "count": Fact(value=1, source="NVML", status="ok"),
-        "gpu 0 name": Fact(value="NVIDIA H200", source="NVML", status="ok"),
-    }
-    assert why_not(facts).startswith("1 GPU is here (NVIDIA H200), but measuring on GPUs is not there yet")
+H200 = {
+    "count": Fact(value=1, source="NVML", status="ok"),
+    "gpu 0 name": Fact(value="NVIDIA H200", source="NVML", status="ok"),
+}
+DRIVER_THERE = Seen(1, ("nvidia",), True, True, "none", "")
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("2.13.0+cpu", "1 GPU is here (NVIDIA H200), but torch 2.13.0+cpu is built without CUDA"),
+        ("", "1 GPU is here (NVIDIA H200), but torch is not installed"),
+    ],
+)
+def test_with_a_gpu_it_is_torch_that_is_missing(version: str, said: str):
+    assert refusal(H200, version).startswith(said)
+
+
+@pytest.mark.parametrize("version", ["2.11.0+cu130", "2.13.0"])
+def test_with_a_gpu_and_such_a_torch_nothing_is_missing(version: str):
+    assert refusal(H200, version) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [(9, "the kernel driver is not loaded"), (12, "libnvidia-ml.so.1 is not installed"), (18, "different versions")],
+)
+def test_nvml_that_cannot_be_asked_is_a_reason_only_for_a_torch_without_cuda(asked: int, said: str):
+    facts = {"count": why_none(DRIVER_THERE, asked)}
+    assert said in refusal(facts, "2.13.0+cpu")
+    assert refusal(facts, "2.11.0+cu130") == ""
+
+
+def test_where_nothing_is_seen_the_drivers_own_library_has_the_last_word():
+    facts = {"count": why_none(NOTHING, "not asked")}
+    assert "no device of NVIDIA's" in refusal(facts, "2.11.0+cu130")
+    assert refusal(facts, "2.11.0+cu130", driver_library=True) == ""
 
 
 def test_the_command_ends_with_status_2_and_one_line():

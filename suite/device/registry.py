@@ -1,0 +1,61 @@
+"""The kinds of device. A new one is a line in `MODULES`, one in `TRAITS`, and the file that the first names."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from suite.bundle import schema
+from suite.device.contract import Device, Traits, Watch
+
+MODULES = {"cpu": "suite.device.cpu", "cuda": "suite.device.cuda"}
+"""Kind -> the module whose `open_device(description)` makes one; imported in workers only."""
+
+WATCHES = {"cuda": "suite.device.watch"}
+"""Kind -> the module whose `open_watch(description)` watches one from the leading process."""
+
+TRAITS = {
+    "cpu": Traits(
+        kind="cpu",
+        target="bench-cpu",
+        caches=("",),
+        default_arms=("inductor", "inductor-freezing"),
+        not_for={"inductor-reduce-overhead": "CUDA graphs are a GPU's; on a CPU the mode compiles what inductor does"},
+    ),
+    "cuda": Traits(
+        kind="cuda",
+        target="bench-gpu",
+        caches=("hot", "cold"),
+        default_arms=("inductor", "inductor-reduce-overhead", "inductor-max-autotune"),
+        precisions={"highest": "highest: float32 as it is", "high": "high: float32 rounded to TF32"},
+        # One numbering of several devices, which NVML has too.
+        further_passes=True,
+        no_container="a run on a GPU is started in its container by hand: docker run --gpus all ... speedproof:cuda bench-gpu",
+        environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    ),
+}
+"""Kind -> what planning knows of it."""
+
+
+def traits(device: schema.Device) -> Traits:
+    """What planning knows of a bundle's device.
+
+    Raises:
+        KeyError: an unknown kind.
+    """
+    return TRAITS[device.kind]
+
+
+def open_device(description: schema.Device) -> Device:
+    """The device in this worker.
+
+    Raises:
+        DeviceUnavailableError: it cannot be measured on, and why.
+    """
+    return cast(Device, importlib.import_module(MODULES[description.kind]).open_device(description))
+
+
+def open_watch(description: schema.Device) -> Watch:
+    """The watch of a device for the leading process; one that sees nothing where the kind has none. Never raises."""
+    module = WATCHES.get(description.kind)
+    return cast(Watch, importlib.import_module(module).open_watch(description)) if module else Watch()

@@ -1,0 +1,163 @@
+"""`bench-gpu` as it is typed, with real workers and doubles in the GPU's place; and its refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from suite.bundle import manifest, reader, schema
+from suite.probe import Probe
+from tests.device.fake import THERMAL
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(arguments: list[str], **planted: object) -> subprocess.CompletedProcess[str]:
+    site = f"{Path(__file__).parent / 'site'}:{ROOT}"
+    environment = {**os.environ, "PYTHONPATH": site, "GPU_DOUBLE": json.dumps(planted)}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], reader.Loaded]:
+    """A run on the first of two GPUs that is throttled for its first blocks and shared with a stranger."""
+    output = tmp_path_factory.mktemp("gpu")
+    arguments = ["suite", "bench-gpu", "--preset", "smoke", "--cases", "matmul_add/64-bf16", "--arms", "eager"]
+    arguments += ["--settings", "untuned", "--walkthrough", "--passes", "cold", "--output", str(output)]
+    # The first state is taken when the worker describes its device.
+    done = start(arguments, states=[[1980, 0], [1200, THERMAL], [1980, 0]], strangers=[999_999_9, 999_999_8])
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done, reader.load(reader.runs(output)[0])
+
+
+Finished = tuple[subprocess.CompletedProcess[str], reader.Loaded]
+
+
+def test_several_gpus_are_named_and_one_is_measured(finished: Finished) -> None:
+    done, loaded = finished
+    assert "measured on cuda device 0, NVIDIA Test GPU; visible: 0: NVIDIA Test GPU, 1: NVIDIA Other GPU" in done.stdout
+    assert (loaded.run.device.kind, loaded.run.device.index, loaded.run.device.name) == ("cuda", 0, "NVIDIA Test GPU")
+    assert loaded.run.device.clock_mhz == 1980
+
+
+def test_the_command_that_repeats_the_run_is_one_that_make_has(finished: Finished) -> None:
+    run = finished[1].run
+    assert run.command == (
+        "make bench-gpu PRESET=smoke CASES=matmul_add/64-bf16 ARMS=eager WALKTHROUGH=yes PASSES=cold SETTINGS=untuned"
+    )
+    assert "speedproof:cuda" in run.engine.reason
+
+
+def test_every_block_has_the_hosts_time_beside_the_devices(finished: Finished) -> None:
+    measured = [block for block in finished[1].blocks if block.phase == "measure"]
+    assert measured and all(block.enqueue_ns and block.host_ns for block in measured)
+    assert {block.clock_mhz for block in measured} == {1980}
+
+
+def test_what_was_throttled_was_measured_again(finished: Finished) -> None:
+    loaded = finished[1]
+    assert loaded.retaken and all(block.disturbed for block in loaded.retaken)
+    assert not any(block.disturbed for block in loaded.blocks)
+    again = {block.block for block in loaded.retaken}
+    assert {block.block for block in loaded.blocks if block.retake} == again
+
+
+def test_the_other_process_is_a_finding_and_a_reason(finished: Finished) -> None:
+    loaded = finished[1]
+    assert loaded.fingerprint and "gpu.other-processes" in {finding.rule for finding in loaded.fingerprint.findings}
+    assert any("other processes computed on the GPU" in reason for reason in loaded.run.reasons)
+    assert all(row.gpu is not None for row in loaded.telemetry if row.moment == "after")
+
+
+def test_the_walkthroughs_files_are_written_and_sealed(finished: Finished) -> None:
+    loaded = finished[1]
+    folder = loaded.path / "traces" / "01_matmul_add"
+    assert sorted(path.name for path in folder.iterdir()) == ["64_bf16_cold_eager.json", "64_bf16_cold_eager.txt"]
+    assert json.loads((folder / "64_bf16_cold_eager.json").read_bytes())["traceEvents"]
+    assert "traces/01_matmul_add/64_bf16_cold_eager.txt" in manifest.read(loaded.path)
+    profile = loaded.passes["matmul_add/64-bf16-hot", "eager", "cold"]
+    assert (profile.sort_key, profile.cycles[0].active_steps) == ("device_time_total", 3)
+
+
+def test_the_report_names_the_gpu_the_caches_state_and_the_hosts_time(finished: Finished) -> None:
+    html = (finished[1].path / "report.html").read_text()
+    assert "NVIDIA Test GPU" in html and "hot cache" in html
+    assert "hand over" in html and "float32 as it is" in html
+
+
+@pytest.mark.parametrize(
+    ("planted", "said"),
+    [
+        ({"broken": "The NVIDIA driver on your system is too old (found version 11040). Please update"}, "too old"),
+        ({"broken": "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"}, "its memory is taken"),
+        ({"broken": "No CUDA GPUs are available"}, "none is visible"),
+    ],
+)
+def test_a_gpu_that_cannot_be_used_is_refused_by_the_probe(planted: dict[str, object], said: str) -> None:
+    done = start(["suite.probe", '{"kind":"cuda"}'], **planted)
+    answer = msgspec.json.decode(done.stdout.splitlines()[-1], type=Probe)
+    assert said in answer.no_device
+
+
+def test_a_refusal_is_one_sentence_with_status_2_and_leaves_nothing(tmp_path: Path) -> None:
+    arguments = ["suite", "bench-gpu", "--preset", "smoke", "--settings", "untuned", "--device", "7"]
+    done = start([*arguments, "--output", str(tmp_path)])
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "there is no GPU 7; visible to torch: 0 (NVIDIA Test GPU), 1 (NVIDIA Other GPU)" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_a_gpu_that_forbids_computing_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    arguments = ["suite", "bench-gpu", "--preset", "smoke", "--settings", "untuned", "--output", str(tmp_path)]
+    done = start(arguments, mode=2)
+    assert done.returncode == 2 and "compute mode prohibited" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_gpu_the_command_says_so(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "suite", "bench-gpu", "--output", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+def test_the_prepared_script_prints_its_plan_without_a_gpu() -> None:
+    done = subprocess.run(
+        ["bash", "docker/gpu-check", "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert "s in all" in done.stdout and all(name in done.stdout for name in ("smoke", "matmul", "others", "pack"))
+
+
+def test_the_scripts_stages_are_runs_that_can_be_planned() -> None:
+    """Its words are the suite's: every case and arm it names can be planned."""
+    import re
+
+    from suite.plan import Request, plan_arms, plan_cases
+
+    text = (ROOT / "docker" / "gpu-check").read_text()
+    lines = re.findall(r"--preset (\w+).*?--cases (\S+) --arms (\S+)(?:.*--passes ([\w,]+))?", text)
+    assert len(lines) == 3
+    for preset, cases, arms, passes in lines:
+        gpu = schema.Device(kind="cuda")
+        planned = plan_cases(Request(preset, cases, arms, device=gpu, walkthrough=bool(passes), passes=passes))
+        assert all(case.name.endswith(("-hot", "-cold")) for case in planned)
+        plan_arms(arms.rstrip('"'))

@@ -1,0 +1,112 @@
+"""The GPU as the leading process watches it: what forbids a run, what is found, and what telemetry keeps."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from suite.bundle import schema
+from suite.device import watch as watches
+from suite.device.watch import GpuWatch, open_watch
+from tests.device.fake import THERMAL, FakeNvml
+
+GPU = schema.Device(kind="cuda", name="NVIDIA H200")
+PROHIBITED = 2
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "INTERVAL_S", 0.01)
+
+
+def seen(watch: GpuWatch, count: int = 3) -> GpuWatch:
+    """The watch after some samples."""
+    import time
+
+    assert watch._sampling is not None
+    with watch:
+        deadline = time.monotonic() + 5
+        while len(watch._sampling.samples) < count and time.monotonic() < deadline:
+            time.sleep(0.005)
+    return watch
+
+
+def test_telemetry_keeps_the_latest_sample() -> None:
+    fields = seen(open_watch(GPU, FakeNvml(((1980, 0), (1200, THERMAL))))).fields()
+    assert fields["gpu"].clock_mhz == 1200
+    assert fields["gpu"].reasons == ["hardware thermal slowdown"]
+    assert (fields["gpu"].temperature_c, fields["gpu"].power_w) == (51, 412.0)
+    assert "unreadable" not in fields
+
+
+def test_without_nvml_the_reason_is_told_once_and_found() -> None:
+    watch = open_watch(GPU, FakeNvml(refuses=9))
+    assert watch.refusals() == []
+    with watch:
+        first, second = watch.fields(), watch.fields()
+    assert "kernel driver is not loaded" in first["unreadable"]["gpu"] and second == {}
+    (finding,) = watch.findings()
+    assert finding.rule == "gpu.unwatched" and "kernel driver is not loaded" in finding.evidence[0]
+
+
+def test_a_stranger_before_the_run_is_found_and_stays_found() -> None:
+    watch = open_watch(GPU, FakeNvml(strangers=(4711,)))
+    assert watch.refusals() == []
+    assert "gpu.other-processes" in {finding.rule for finding in watch.findings()}
+
+
+def test_the_runs_own_worker_is_no_stranger() -> None:
+    watch = open_watch(GPU, FakeNvml(strangers=(os.getpid(),)))
+    watch.follow(os.getpid())
+    assert seen(watch).fields()["gpu"].others == 0
+    watch.leave()
+    assert watch._sampler is not None and watch._sampler.sample().other_processes.value == 1
+
+
+def test_a_worker_that_has_ended_and_is_still_listed_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SETTLING_NS", 0)
+    nvml = FakeNvml()
+    watch = open_watch(GPU, nvml)
+    watch.refusals()
+    watch.follow(4711)
+    watch.leave()
+    nvml.strangers = (4711,)
+    assert "gpu.other-processes" not in {finding.rule for finding in seen(watch).findings()}
+    watch.follow(4712)
+    assert "gpu.other-processes" not in {finding.rule for finding in watch.findings()}
+
+
+def test_a_stranger_beside_a_worker_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SETTLING_NS", 0)
+    nvml = FakeNvml()
+    watch = open_watch(GPU, nvml)
+    watch.refusals()
+    watch.follow(os.getpid())
+    nvml.strangers = (os.getpid(), 4711)
+    assert "gpu.other-processes" in {finding.rule for finding in seen(watch).findings()}
+
+
+def test_a_workers_descendants_are_no_strangers() -> None:
+    import subprocess
+    import sys
+
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as child:
+        watch = open_watch(GPU, FakeNvml(strangers=(os.getpid(), child.pid)))
+        watch.follow(os.getpid())
+        assert watch._sampler is not None and watch._sampler.sample().other_processes.value == 0
+        child.communicate(b"")
+
+
+def test_a_gpu_that_lets_nobody_compute_forbids_the_run() -> None:
+    (refusal,) = open_watch(GPU, FakeNvml(mode=PROHIBITED)).refusals()
+    assert "prohibited" in refusal.claim and "nvidia-smi" in refusal.advice
+
+
+def test_a_divided_gpu_is_refused_whole_and_measured_in_part() -> None:
+    (refusal,) = open_watch(GPU, FakeNvml(mig=1)).refusals()
+    assert "MIG is on" in refusal.claim
+    part = schema.Device(kind="cuda", name="NVIDIA H200 MIG 1g.18gb", partition="1g.18gb")
+    watch = open_watch(part, FakeNvml(mig=1))
+    assert watch.refusals() == []
+    assert "gpu.mig" in {finding.rule for finding in watch.findings()}
