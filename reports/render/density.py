@@ -17,7 +17,7 @@ LEAST = 0.12
 
 def shares(start: Ints, end: Ints, begin: int, finish: int, columns: int) -> Shares:
     """The share of each column's time that the slices cover, overlaps once; the columns divide [begin, finish) ns evenly."""
-    first, last = intervals.union(np.clip(start, begin, finish), np.clip(end, begin, finish))
+    first, last = intervals.union(start, end)
     edges = np.linspace(begin, finish, columns + 1).astype(np.int64)
     width = np.maximum(np.diff(edges), 1)
     covered: Shares = intervals.covered(first, last, edges[:-1], edges[1:]) / width

@@ -41,7 +41,7 @@ CAUSE_NAMES = {
     Cause.LATENCY: "launch latency",
     Cause.WAIT: "waits for other GPU work",
     Cause.PROFILER: "made by the profiler",
-    Cause.UNKNOWN: "launched, not begun, unexplained",
+    Cause.UNKNOWN: "launched, held, unexplained",
 }
 COLOURS = {
     ANNOTATION: "annotation, step",

@@ -10,9 +10,11 @@ from reports.findings.contract import Finding, Severity
 from reports.findings.registry import findings
 from reports.render import trace_document
 from reports.render.plain_text import plain
-from reports.render.trace_words import Trust, bound_sentence, ordered, sentence, trust
+from reports.render.trace_units import sentence
+from reports.render.trace_words import Trust, bound_sentence, ordered, trust
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
+from reports.trace.reconcile import reconcile
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
@@ -52,6 +54,7 @@ class CaseTrace:
     summary: Summary
     analysis: Analysis | None = None
     findings: tuple[Finding, ...] = ()
+    reconciliation: tuple[str, ...] = ()
 
 
 def page_names(run: schema.Run) -> tuple[str, ...]:
@@ -63,21 +66,27 @@ def page_names(run: schema.Run) -> tuple[str, ...]:
 def case_traces(bundle: Loaded) -> list[CaseTrace]:
     """Read the trace of every profiled case and arm, in the order of the plan. A trace that cannot be read is said, never raised."""
     found = []
+    baselines = {arm.name for arm in bundle.run.arms if arm.role == "baseline"}
     for case in bundle.run.cases:
+        eager: Analysis | None = None
         for arm in dict.fromkeys(arm.name for arm in bundle.run.arms):
             path = bundle.path / "cases" / case.name / arm / trace_document.TRACE
             if path.is_file():
-                found.append(_read(path, case.name, arm))
+                profile = bundle.profiles.get((case.name, arm))
+                found.append(_read(path, case.name, arm, profile, eager))
+                # Plans name the baseline first; what a compiled arm changed is told against it.
+                eager = found[-1].analysis if arm in baselines else eager
     return found
 
 
-def _read(path: Path, case: str, arm: str) -> CaseTrace:
+def _read(path: Path, case: str, arm: str, profile: schema.Profile | None, eager: Analysis | None) -> CaseTrace:
     page = f"cases/{case}/{arm}/{trace_document.HTML}"
     where = f"cases/{case}/{arm}/{path.name}"
     try:
         analysis = analyse(path)
-        told = findings(analysis)
-        return CaseTrace(case, summary(analysis, told, arm, page), analysis, told)
+        told = findings(analysis, eager)
+        table = reconcile(analysis, profile.cycles[-1].rows).sentences() if profile else ()
+        return CaseTrace(case, summary(analysis, told, arm, page), analysis, told, table)
     except TraceError as error:
         # The bundle may have moved since, and its report has to be the same wherever it lies.
         return CaseTrace(case, Summary(arm, "", plain(str(error).replace(str(path), where))))
@@ -89,6 +98,8 @@ def _read(path: Path, case: str, arm: str) -> CaseTrace:
 def summary(analysis: Analysis, told: Sequence[Finding], arm: str, page: str) -> Summary:
     """A trace in short: whether to believe it, what bounds it, its first findings."""
     fired = ordered(told)
+    # What is normal need not be said here, unless there is nothing else to say.
+    shown = [finding for finding in fired if finding.rule.severity != "explanation"][:SHOWN] or fired[:1]
     return Summary(
         arm=arm,
         page=page,
@@ -101,9 +112,9 @@ def summary(analysis: Analysis, told: Sequence[Finding], arm: str, page: str) ->
                 sentence(plain(f.outcome.claim, 300)),
                 sentence(plain(f.outcome.advice, 300)),
             )
-            for f in fired[:SHOWN]
+            for f in shown
         ),
-        more=max(len(fired) - SHOWN, 0),
+        more=len(fired) - len(shown),
     )
 
 
@@ -125,7 +136,7 @@ def write_pages(bundle: Path, traces: Sequence[CaseTrace]) -> list[str]:
     for trace in traces:
         if trace.analysis is not None:
             title = f"{trace.case}, {trace.summary.arm}"
-            html = trace_document.render_html(trace.analysis, trace.findings, title=title)
+            html = trace_document.render_html(trace.analysis, trace.findings, trace.reconciliation, title)
             write_bytes(bundle / trace.summary.page, html.encode("utf-8", "replace"))
             written.append(trace.summary.page)
     return written

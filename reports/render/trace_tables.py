@@ -8,7 +8,7 @@ from typing import Literal
 
 from reports.render import numbers
 from reports.render.plain_text import plain
-from reports.render.trace_words import share, times, us
+from reports.render.trace_units import share, times, us
 from reports.trace.analyse import Analysis
 from reports.trace.columns import Resources
 from reports.trace.gaps import DEFINITIONS, Cause
@@ -79,7 +79,7 @@ def devices(analysis: Analysis) -> Table:
 
     each = [device for device, _ in shown]
     rows = (
-        row("model", "as the file describes it", (plain(d.model, 60) or "not named" for d in each)),
+        row("model", "as the file describes it", (plain(d.model, 32) or "not named" for d in each)),
         row(
             "window",
             "from the first host or GPU slice to the last end of either",

@@ -11,11 +11,12 @@ from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.timeline import Picture, timeline
 from reports.render.trace_tables import Branch, Table, branches, tables
-from reports.render.trace_words import Trust, device_line, headline, minute, ordered, sentence, trust, us
+from reports.render.trace_units import quoted, sentence, us
+from reports.render.trace_words import Trust, device_line, headline, minute, ordered, trust
 from reports.trace.analyse import Analysis
 
-LINE = 600
-"""Characters of a rule's sentence that are shown: it may quote a name of thousands."""
+RECONCILED = 30
+"""Sentences on how the profiler's table and the trace differ, at most."""
 
 
 @dataclass(frozen=True)
@@ -80,34 +81,45 @@ def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequen
         picture=timeline(analysis),
         cards=[card(analysis, finding) for finding in fired],
         withheld=[
-            (finding.rule.id, plain(finding.rule.title), sentence(_cut(finding.outcome.why)))
+            (plain(finding.rule.id), quoted(finding.rule.title), sentence(finding.outcome.why))
             for finding in findings
             if finding.outcome.verdict is Verdict.WITHHELD
         ],
         others=[
-            (finding.rule.id, plain(finding.rule.title), finding.outcome.verdict.value, _cut(finding.outcome.why))
+            (
+                plain(finding.rule.id),
+                quoted(finding.rule.title),
+                finding.outcome.verdict.value,
+                quoted(finding.outcome.why),
+            )
             for finding in findings
             if finding.outcome.verdict in (Verdict.QUIET, Verdict.NOT_APPLICABLE)
         ],
         tables=tables(analysis),
         branches=branches(analysis.chains),
-        reconciliation=tuple(sentence(_cut(text)) for text in reconciliation),
+        reconciliation=_reconciled(reconciliation),
         starts_at=str(analysis.trace.origin),
         asked=len(findings),
     )
+
+
+def _reconciled(told: Sequence[str]) -> tuple[str, ...]:
+    left = len(told) - RECONCILED
+    more = (f"And {numbers.counted(left, 'more difference')}, left out.",) if left > 0 else ()
+    return (*(sentence(text) for text in told[:RECONCILED]), *more)
 
 
 def card(analysis: Analysis, finding: Finding) -> Card:
     """A finding as a card."""
     rule, outcome = finding.rule, finding.outcome
     return Card(
-        id=rule.id,
-        title=plain(rule.title),
+        id=plain(rule.id),
+        title=quoted(rule.title),
         family=rule.family,
         severity=rule.severity,
-        claim=sentence(_cut(outcome.claim)),
+        claim=sentence(outcome.claim),
         evidence=tuple(seen(analysis, evidence) for evidence in outcome.evidence),
-        why=sentence(_cut(outcome.why)),
+        why=sentence(outcome.why),
         formula=plain(rule.formula),
         threshold=plain(rule.threshold),
         refuted_by=plain(rule.refuted_by),
@@ -119,7 +131,7 @@ def card(analysis: Analysis, finding: Finding) -> Card:
 
 def seen(analysis: Analysis, evidence: Evidence) -> Seen:
     """A piece of evidence with its moment."""
-    text = _cut(evidence.text)
+    text = quoted(evidence.text)
     if evidence.start_us is None:
         return Seen(text)
     first = evidence.start_us
@@ -127,7 +139,3 @@ def seen(analysis: Analysis, evidence: Evidence) -> Seen:
     origin = analysis.trace.origin
     raw = f"{origin + round(first * 1000)} to {origin + round(last * 1000)}"
     return Seen(text, numbers.time_range(first * 1000, last * 1000), raw)
-
-
-def _cut(text: str) -> str:
-    return plain(text, LINE)

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from reports.findings.contract import Finding, Verdict
 from reports.render import numbers
 from reports.render.plain_text import plain
-from reports.render.timeline_lanes import window
-from reports.trace import intervals
+from reports.render.trace_cpu import cpu_headline, cpu_next, cpu_sentence
+from reports.render.trace_units import sentence, share, times, us
 from reports.trace.analyse import Analysis
-from reports.trace.categories import Kind
 from reports.trace.gaps import Cause
 from reports.trace.regime import Regime
 from reports.trace.usage import Device
@@ -86,24 +85,6 @@ def trust(analysis: Analysis) -> Trust:
     told = f"Nothing is claimed about {withheld}." if withheld else "No finding is withheld because of it."
     kinds = "one thing" if len(notes) == 1 else f"{len(notes)} things"
     return Trust(trace.status, f"{slices} were read, with {kinds} to keep in mind. {told}", notes)
-
-
-def share(fraction: float) -> str:
-    """A share with up to three digits: "99.1 %"."""
-    return numbers.percent(fraction, 3)
-
-
-def us(microseconds: float | None) -> str:
-    """A time that is given in us."""
-    if microseconds == 0:
-        return "0"
-    return numbers.time(None if microseconds is None else microseconds * 1000)
-
-
-def times(factor: float) -> str:
-    """A factor: "114×", and near 1 with enough digits to be told from it."""
-    digits = 4 if factor < 1.1 else 3
-    return f"{numbers.significant(factor, digits)}{numbers.TIMES}"
 
 
 def busiest(analysis: Analysis) -> tuple[Device, Regime] | None:
@@ -188,33 +169,43 @@ def idle_sentence(analysis: Analysis) -> str:
 
 
 def ordered(findings: Sequence[Finding]) -> list[Finding]:
-    """What fired: problems by the time at stake, then hints, then explanations; within those, rules keep their order."""
+    """What fired: problems, hints, explanations; in each, first what says whether to believe the trace, then by the time at stake."""
     fired = [finding for finding in findings if finding.outcome.verdict is Verdict.FIRED]
-    return sorted(fired, key=lambda f: (SEVERITIES.index(f.rule.severity), -f.outcome.at_stake_us))
-
-
-def sentence(text: str) -> str:
-    """A claim or an advice as a sentence: it begins with a capital and ends with a full stop."""
-    text = plain(text).strip()
-    if not text:
-        return ""
-    # The name of an operator or a kernel stays as it is.
-    start = text[0].upper() if text.split()[0].rstrip(",.:;").isalpha() else text[0]
-    return f"{start}{text[1:]}{'' if text.endswith(('.', '!', '?', ':')) else '.'}"
+    return sorted(
+        fired,
+        key=lambda f: (SEVERITIES.index(f.rule.severity), f.rule.family != "trust", -f.outcome.at_stake_us),
+    )
 
 
 def minute(analysis: Analysis, findings: Sequence[Finding]) -> list[tuple[str, str]]:
     """What a reader with one minute must know: (what it is about, a sentence), two to five of them."""
     told = [("What bounds it", bound_sentence(analysis)), ("Where the idle time went", idle_sentence(analysis))]
-    # An explanation says what is normal: it is nothing to begin with.
-    worth = [finding for finding in ordered(findings) if finding.rule.severity != "explanation"]
+    # An explanation says what is normal, and that a trace is damaged stands above: neither is something to begin with.
+    worth = [
+        finding
+        for finding in ordered(findings)
+        if finding.rule.severity == "problem" or (finding.rule.severity == "hint" and finding.rule.family != "trust")
+    ]
     if worth:
-        told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({worth[0].rule.id})"))
-    advice = next((finding.outcome.advice for finding in worth if finding.outcome.advice), "")
-    told.append(("What to do next", sentence(advice or _next(analysis))))
+        told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({plain(worth[0].rule.id)})"))
+    told.append(("What to do next", _advice(analysis, worth)))
     if analysis.trace.status != "ok":
         told.insert(0, ("Can it be believed", trust(analysis).sentence))
     return [(title, text) for title, text in told if text]
+
+
+def _advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
+    """The first finding's advice; but where kernels are the larger lever, or nothing of the whole can be told, that comes first."""
+    first = next((finding for finding in worth if finding.outcome.advice), None)
+    advice = sentence(first.outcome.advice) if first else ""
+    found = busiest(analysis)
+    if first is None or first.rule.family == "trust" or found is None:
+        return advice or sentence(_next(analysis))
+    if analysis.trace.withheld & {"idle", "window"}:
+        return sentence(_next(analysis))
+    if found[1].twice_as_fast_kernels > found[1].free_launches:
+        return f"{sentence(_next(analysis))} Second: {advice}"
+    return advice
 
 
 def _next(analysis: Analysis) -> str:
@@ -224,66 +215,4 @@ def _next(analysis: Analysis) -> str:
         return (
             "Record again; until then read only the tables of kernels and operators." if taken else NEXT[found[1].bound]
         )
-    story = cpu_story(analysis)
-    if analysis.has_gpu or story.top is None or story.covered is None:
-        return ""
-    if story.covered < 0.5:
-        return "Most of the time no operator runs: make fewer and larger calls, or let torch.compile join them;"
-        " faster operators give little."
-    rest = 1 / max(1 - story.covered * story.top[1], 0.001)
-    return f"Begin with {plain(story.top[0], 80)}: without it the whole would be {times(rest)} as fast, and nothing else gives as much."
-
-
-@dataclass(frozen=True)
-class CpuStory:
-    """A recording without a GPU. `covered` is the share of the window in which the main thread is in an operator (None without one);
-    `top` the operator with the largest self time and its share of all operators' self time; `fused` the share of Inductor's own kernels.
-    """
-
-    window_us: float
-    threads: int
-    covered: float | None
-    top: tuple[str, float, int] | None
-    fused: float
-
-
-def cpu_story(analysis: Analysis) -> CpuStory:
-    """What a CPU-only recording tells by itself."""
-    trace = analysis.trace
-    begin, finish = window(trace)
-    rows = trace.rows(Kind.OP)
-    lanes = trace.slices.lane[rows].tolist()
-    covered = None
-    if rows.size and finish > begin:
-        on = rows[trace.slices.lane[rows] == max(set(lanes), key=lanes.count)]
-        covered = intervals.length(trace.slices.start[on], trace.end[on]) / (finish - begin)
-    found = [stats for stats in analysis.operators if stats.kind == "operator"]
-    total = sum(stats.self_us for stats in found)
-    fused = sum(stats.self_us for stats in found if stats.name.startswith(("cpp_fused_", "graph_0_cpp_fused_")))
-    top = (found[0].name, found[0].self_us / total, found[0].count) if total else None
-    return CpuStory((finish - begin) / 1000, analysis.host.threads, covered, top, fused / total if total else 0.0)
-
-
-def cpu_headline(analysis: Analysis) -> str:
-    """A CPU-only recording in a sentence."""
-    story = cpu_story(analysis)
-    if story.top is None:
-        return "A recording of the CPU without operators"
-    return f"On the CPU: {plain(story.top[0], 60)} takes {share(story.top[1])} of the operators' time"
-
-
-def cpu_sentence(analysis: Analysis) -> str:
-    """What decides the time on a CPU."""
-    story = cpu_story(analysis)
-    if analysis.trace.slices.start.size == 0:
-        return "The file holds no slice: no active step of the profiler's schedule was reached. Call prof.step() once an iteration."
-    threads = numbers.counted(story.threads, "thread")
-    if story.top is None or story.covered is None:
-        return f"Nothing ran on a GPU; {us(story.window_us)} on {threads}, and no operator among it."
-    name, part, count = story.top
-    fused = f" Kernels that Inductor fused take {share(story.fused)}." if story.fused else ""
-    return (
-        f"Nothing ran on a GPU. In {us(story.window_us)} on {threads}, operators cover {share(story.covered)} of the main thread; "
-        f"the rest is Python and what lies between them. {plain(name, 80)} has the largest self time: {share(part)} of all operators', "
-        f"in {numbers.counted(count, 'call')}.{fused}"
-    )
+    return "" if analysis.has_gpu else cpu_next(analysis)

@@ -1,0 +1,46 @@
+"""Numbers and rules' sentences as a trace's pages show them."""
+
+from __future__ import annotations
+
+import re
+
+from reports.render import numbers
+from reports.render.plain_text import plain
+
+LINE = 600
+"""Characters of a rule's sentence that are shown: it may quote a name of thousands."""
+
+MICROSECONDS = re.compile(r"(?<=\d) us\b")
+
+
+def share(fraction: float) -> str:
+    """A share with three digits, of less than a thousandth with two: "99.1 %", "0.876 %", "0.058 %"."""
+    return numbers.percent(fraction, 3 if fraction >= 0.001 else 2)
+
+
+def us(microseconds: float | None) -> str:
+    """A time that is given in us."""
+    if microseconds == 0:
+        return "0"
+    return numbers.time(None if microseconds is None else microseconds * 1000)
+
+
+def times(factor: float) -> str:
+    """A factor: "114×", and near 1 with enough digits to be told from it."""
+    digits = 4 if factor < 1.1 else 3
+    return f"{numbers.significant(factor, digits)}{numbers.TIMES}"
+
+
+def quoted(text: str) -> str:
+    """What a rule says, as it is shown: cut to a bearable length, its units as everywhere on the page."""
+    return MICROSECONDS.sub("\u00a0µs", plain(text, LINE))
+
+
+def sentence(text: str) -> str:
+    """A claim or an advice as a sentence: it begins with a capital and ends with a full stop."""
+    text = quoted(text).strip()
+    if not text:
+        return ""
+    # The name of an operator or a kernel stays as it is.
+    start = text[0].upper() if text.split()[0].rstrip(",.:;?!").isalpha() else text[0]
+    return f"{start}{text[1:]}{'' if text.endswith(('.', '!', '?', ':')) else '.'}"
