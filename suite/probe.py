@@ -17,6 +17,7 @@ from suite.bundle.schema import Fact
 from suite.device import registry
 from suite.device.contract import Device, DeviceUnavailableError
 from suite.fingerprint.software import torch as torch_facts
+from suite.protocol import leave
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,3 +88,4 @@ if __name__ == "__main__":
     # torch writes notes of its own to both streams; the result is the last line.
     asked = msgspec.json.decode(sys.argv[1], type=Description) if len(sys.argv) > 1 else None
     sys.stdout.write("\n" + msgspec.json.encode(probe(asked)).decode() + "\n")
+    leave(0)

@@ -17,7 +17,7 @@ import msgspec
 
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import Bundle
-from suite.protocol import Assignment, Failure, Reporter
+from suite.protocol import Assignment, Failure, Reporter, leave
 
 PR_SET_PDEATHSIG = 1
 
@@ -67,4 +67,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
