@@ -104,7 +104,7 @@ def undisturbed(bundle: Loaded) -> Iterator[str]:
         left = [block for block in blocks if block.disturbed]
         if left:
             yield f"{case.name}: {len(left)} of {len(blocks)} blocks were measured under bad conditions ({left[0].conditions[0]})"
-    readings = [row.gpu for row in bundle.telemetry if row.gpu is not None and row.moment == "during"]
+    readings = [row.gpu for row in bundle.telemetry if row.gpu is not None and row.moment != "before"]
     shared = [reading for reading in readings if reading.others]
     if shared:
         yield f"other processes computed on the GPU in {len(shared)} of {len(readings)} readings"

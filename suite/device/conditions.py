@@ -169,7 +169,7 @@ def _others(sample: GpuSample, title: str) -> Finding | None:
 
 
 def _many(count: int) -> str:
-    return "another process" if count == 1 else f"each of {count} other processes"
+    return "Another process" if count == 1 else f"Each of {count} other processes"
 
 
 def _ecc_off(sample: GpuSample, title: str, index: int) -> Finding | None:

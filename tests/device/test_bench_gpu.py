@@ -79,7 +79,7 @@ def test_what_was_throttled_was_measured_again(finished: Finished) -> None:
 def test_the_other_process_is_a_finding_and_a_reason(finished: Finished) -> None:
     loaded = finished[1]
     assert loaded.fingerprint and "gpu.other-processes" in {finding.rule for finding in loaded.fingerprint.findings}
-    assert any("other processes computed on the GPU" in reason for reason in loaded.run.reasons)
+    assert any("other processes computed on the GPU" in reason for reason in loaded.run.reasons), loaded.run.reasons
     assert all(row.gpu is not None for row in loaded.telemetry if row.moment == "after")
 
 

@@ -102,7 +102,7 @@ FOUND: list[tuple[dict[str, Any], str, str, str, str]] = [
         {"ComputeRunningProcesses": [process(4194304)]},
         "gpu.other-processes",
         "wrong",
-        "another process computes on GPU 0 (NVIDIA H200)",
+        "Another process computes on GPU 0 (NVIDIA H200)",
         "nvidia-smi lists them",
     ),
     ({"EccMode": [0, 0]}, "gpu.ecc-off", "doubtful", "ECC is off", "nvidia-smi -i 0 -e 1"),
