@@ -24,6 +24,7 @@ OTHER_EPOCH_NS = 24 * 3600 * 10**9
 """A hole of a day between slices means two clocks, not a pause: no profiler records for that long."""
 
 FAR_NS = 10**9
+LONG_NS = 10**8
 BEYOND = 100
 """A slice that ends a second, and a hundred times the recording's length, after everything else did not run for that long."""
 
@@ -144,7 +145,7 @@ def _one_epoch(columns: Columns, keep: Mask, notes: Notes) -> Mask:
 def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes: Notes) -> Mask:
     """Cuts GPU slices that swallow the next one of their stream and outlast the whole recording; changes `duration`.
 
-    Where two overflow one after the other, the first only reaches far into the second; it must outlast the recording by its length.
+    Where two overflow one after the other, the first only reaches far into the second; it must outlast the recording tenfold.
     """
     gpu = is_gpu(columns) & keep
     rows = np.flatnonzero(gpu)
@@ -169,7 +170,8 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
     if not sane.any():
         return lasting
     first_start, last_end = int(start[timed].min()), int(end[sane].max())
-    limit = np.where(swallows, last_end, 2 * last_end - first_start)[:-1]
+    longest = max(LONG_NS, 10 * (max(last_end, int(start[timed].max())) - first_start))
+    limit = np.where(swallows, last_end, last_end + longest)[:-1]
     overflown = (swallows | reaches)[:-1] & (end[order[:-1]] > limit)
     cut, following = order[:-1][overflown], order[1:][overflown]
     duration[cut] = start[following] - start[cut]

@@ -221,3 +221,12 @@ def test_kernels_that_overlap_on_a_stream_after_the_host_is_done_are_no_damage(t
         recording.launch("a", 10.5 + 6 * number, 50.5 + 10 * number, 65.5 + 10 * number)
     found = recording.analyse(tmp_path)
     assert found.trace.status == "ok" and numbers(found) == [("0", 65.0, 65.0, 105.0, 6, 0)]
+
+
+def test_branches_of_a_graph_on_one_stream_after_the_host_is_done_are_no_damage(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.call("cudaGraphLaunch", 10.5, 20.5)
+    for number in range(4):
+        recording.work("branch", 50.5 + number, 9_050.5 + 2 * number)
+    found = recording.analyse(tmp_path)
+    assert found.trace.status == "ok" and [stats.least_us for stats in found.kernels] == [9_000.0]

@@ -72,6 +72,7 @@ def test_two_groups_are_told_from_one_with_a_tail() -> None:
     assert found[0][0] == pytest.approx(100, rel=0.02) and found[1][0] == pytest.approx(180, rel=0.02)
     assert two_groups(chance.normal(100, 2, 50)) is None
     assert two_groups(chance.lognormal(3, 0.6, 200)) is None
+    assert two_groups(np.geomspace(1, 1000, 20)) is None, "every jump is large, and no group narrow"
     assert two_groups(np.array([1.0, 9.0])) is None and two_groups(np.zeros(50)) is None
 
 
