@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from reports.results import steady_class, steady_series, withheld
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
-from suite.statistics.family import adjusted
+from suite.statistics.discovery import adjusted
 from suite.statistics.pairs import whole_pairs
 from suite.statistics.ratio import Ratio, log_time, p_value, ratio, typical_time
 from suite.statistics.verdict import MINIMUM_NOISE_FLOOR, NoiseFloor, Verdict, noise_floor, verdict

@@ -11,8 +11,9 @@ from reports.state import Dependence, dependence
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
 from suite.statistics.aggregate import Aggregate, geometric_means
+from suite.statistics.discovery import adjusted
 from suite.statistics.economics import BreakEven, break_even
-from suite.statistics.family import adjusted, minimum_detectable_effect
+from suite.statistics.family import minimum_detectable_effect
 from suite.statistics.outliers import Outliers, tukey
 from suite.statistics.pairs import whole_pairs
 from suite.statistics.ratio import Ratio, block_time, p_value, ratio, typical_time

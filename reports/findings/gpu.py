@@ -182,10 +182,9 @@ def copy_before_product(analysis: Analysis) -> Outcome:
     order = np.lexsort((slices.start[rows], slices.stream[rows], slices.device[rows]))
     ordered, callers = rows[order], trace.gpu_caller[order]
     pairs: list[tuple[int, int, str]] = []
-    for number in range(len(ordered) - 1):
+    kinds = slices.kind[ordered]
+    for number in np.flatnonzero((kinds[:-1] == Kind.MEMCPY) & (kinds[1:] == Kind.KERNEL)).tolist():
         copy, product = int(ordered[number]), int(ordered[number + 1])
-        if slices.kind[copy] != Kind.MEMCPY or slices.kind[product] != Kind.KERNEL:
-            continue
         if "DtoD" not in trace.name(copy) and "Device -> Device" not in trace.name(copy):
             continue
         if slices.stream[copy] != slices.stream[product] or class_of(trace.name(product)) != "gemm":

@@ -169,8 +169,9 @@ def hidden_copies(analysis: Analysis) -> Outcome:
         return not_applicable(reason)
     trace = analysis.trace
     groups: dict[tuple[str, str, str], list[int]] = {}
-    for row, launch in zip(trace.gpu_rows.tolist(), trace.links.launch.tolist(), strict=True):
-        if trace.slices.kind[row] != Kind.MEMCPY or launch < 0 or not _device_to_device(trace.name(row)):
+    copies = (trace.slices.kind[trace.gpu_rows] == Kind.MEMCPY) & (trace.links.launch >= 0)
+    for row, launch in zip(trace.gpu_rows[copies].tolist(), trace.links.launch[copies].tolist(), strict=True):
+        if not _device_to_device(trace.name(row)):
             continue
         operator = int(trace.caller[launch])
         while operator >= 0 and trace.name(operator) == "aten::copy_":

@@ -15,6 +15,7 @@ from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
 from reports.words import share, short, us
 from suite.peaks import Figure, NotKnown
+from suite.statistics.discovery import adjusted
 
 MISLEADS = 1.1
 DRIFT_LEAST = 10
@@ -77,8 +78,6 @@ def drift(analysis: Analysis) -> Outcome:
     """Kernels that get slower or faster over the recording."""
     if reason := no_gpu(analysis):
         return not_applicable(reason)
-    from suite.statistics.family import adjusted
-
     found = [group for group in analysis.alike if group.n >= DRIFT_LEAST]
     if not found:
         return not_applicable(f"no kernel ran {DRIFT_LEAST} times with one launch configuration")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import chdtri, ndtr
@@ -17,21 +16,6 @@ MOST_PROCESSES = 100
 """Beyond a hundred more processes the advice is that more processes are not the way."""
 
 _QUADRATURE = 400
-
-
-def adjusted(p_values: Sequence[float]) -> list[float]:
-    """Benjamini and Hochberg's adjusted p values (J. R. Statist. Soc. B 57, 1995), in the order given.
-
-    p_(i) becomes min over j >= i of m / j * p_(j), at most 1: the least false discovery rate at which it is still called.
-    """
-    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
-    result = [1.0] * len(p_values)
-    least = 1.0
-    for rank in range(len(order), 0, -1):
-        index = order[rank - 1]
-        least = min(least, p_values[index] * len(order) / rank)
-        result[index] = least
-    return result
 
 
 def claims(degrees_of_freedom: float, comparisons: int) -> tuple[float, float]:

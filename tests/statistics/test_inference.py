@@ -8,8 +8,9 @@ import pytest
 from scipy import stats
 
 from suite.statistics.aggregate import Aggregate, geometric_means
+from suite.statistics.discovery import adjusted
 from suite.statistics.economics import BreakEven, break_even
-from suite.statistics.family import adjusted, claims, minimum_detectable_effect, more_processes
+from suite.statistics.family import claims, minimum_detectable_effect, more_processes
 from suite.statistics.hierarchy import components, repetitions
 from suite.statistics.outliers import tukey
 from suite.statistics.pairs import by_process, pair_ratios, whole_pairs
