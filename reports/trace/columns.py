@@ -30,6 +30,7 @@ FARTHEST_US = 9.2e15
 
 
 NO_ARGS = Args()
+KINDS = tuple(Kind)
 
 
 class Interner(defaultdict[Hashable, int]):
@@ -140,7 +141,7 @@ class Builder:
         piece: dict[str, NDArray[Any]] = {
             "kind": kind,
             "name": np.fromiter(map(self._names.__getitem__, map(attrgetter("name"), slices)), np.int32, n),
-            "lane": np.fromiter(map(self._lane, slices), np.int32, n),
+            "lane": self._lanes_of(slices),
             "start": self._starts([event.ts for event in slices]),
             "duration": self._times([event.dur for event in slices]),
         }
@@ -151,8 +152,16 @@ class Builder:
         for row in np.flatnonzero((kind != Kind.PYTHON) & (kind != Kind.OTHER) & (kind != Kind.ANNOTATION)):
             event = slices[row]
             if event.args is not None or kind[row] in GPU_WORK:
-                self._details(piece, row, Kind(kind[row]), event, event.args or NO_ARGS)
+                self._details(piece, row, KINDS[kind[row]], event, event.args or NO_ARGS)
         return piece
+
+    def _lanes_of(self, slices: list[AnyEvent]) -> Codes:
+        try:
+            return np.fromiter(
+                map(self._lanes.__getitem__, map(attrgetter("pid", "tid"), slices)), np.int32, len(slices)
+            )
+        except TypeError:  # an id that is a list or an object
+            return np.fromiter(map(self._lane, slices), np.int32, len(slices))
 
     def _lane(self, event: AnyEvent) -> int:
         try:
