@@ -149,10 +149,14 @@ class Builder:
             piece[column] = np.full(n, -1, np.int32)
         piece["moved_bytes"] = np.full(n, np.nan)
         piece["graph"] = np.zeros(n, np.bool_)
-        for row in np.flatnonzero((kind != Kind.PYTHON) & (kind != Kind.OTHER) & (kind != Kind.ANNOTATION)):
+        # Plain numbers: comparing a numpy scalar with an enumeration is a hundred times slower.
+        wanted = np.flatnonzero((kind != Kind.PYTHON) & (kind != Kind.OTHER) & (kind != Kind.ANNOTATION))
+        for row, code in zip(wanted.tolist(), kind[wanted].tolist(), strict=True):
             event = slices[row]
-            if event.args is not None or kind[row] in GPU_WORK:
-                self._details(piece, row, KINDS[kind[row]], event, event.args or NO_ARGS)
+            if event.args is not None:
+                self._details(piece, row, KINDS[code], event, event.args)
+            elif code in GPU_WORK:
+                self._details(piece, row, KINDS[code], event, NO_ARGS)
         return piece
 
     def _lanes_of(self, slices: list[AnyEvent]) -> Codes:

@@ -71,21 +71,26 @@ def explain(
     begins, ends = intervals.gaps(*busy, *window)
     pieces: list[tuple[int, int, Cause]] = []
     following = np.searchsorted(work_start, ends, side="left")
-    for begin, end, number in zip(begins.tolist(), ends.tolist(), following.tolist(), strict=True):
-        if number >= work_start.size or work_start[number] != end:
+    before_work = following < work_start.size
+    before_work[before_work] = work_start[following[before_work]] == ends[before_work]
+    launches = np.full(ends.size, MISSING)
+    launches[before_work] = launch_start[following[before_work]]
+    launched = np.minimum(np.maximum(launches, begins), ends)
+    waited = intervals.covered(*waits, launched, ends) > 0
+    for begin, end, launch, at, waits_here, leads in zip(
+        *(column.tolist() for column in (begins, ends, launches, launched, waited, before_work)), strict=True
+    ):
+        if not leads:
             pieces.append((begin, end, Cause.HOST))  # after the last slice: nothing more was launched
             continue
-        launch = int(launch_start[number])
         if launch == MISSING:
             pieces.append((begin, end, Cause.UNKNOWN))
             continue
-        launched = min(max(launch, begin), end)
-        if launched > begin:
-            pieces += _split(begin, launched, cold)
-        if end > launched:
-            waited = intervals.covered(*waits, np.array([launched]), np.array([end]))[0] if waits[0].size else 0
-            cause = Cause.LATENCY if end - launched <= LATENCY_NS else Cause.WAIT if waited else Cause.UNKNOWN
-            pieces.append((launched, end, cause))
+        if at > begin:
+            pieces += _split(begin, at, cold)
+        if end > at:
+            cause = Cause.LATENCY if end - at <= LATENCY_NS else Cause.WAIT if waits_here else Cause.UNKNOWN
+            pieces.append((at, end, cause))
     return _profiler(pieces, overhead)
 
 
@@ -100,11 +105,11 @@ def _split(begin: int, end: int, cold: tuple[int, int] | None) -> list[tuple[int
 def _profiler(pieces: list[tuple[int, int, Cause]], overhead: tuple[Ints, Ints]) -> Idle:
     """Take the profiler's own time out of each piece."""
     starts, ends = overhead
+    lows = np.searchsorted(ends, np.array([piece[0] for piece in pieces], np.int64), side="right").tolist()
+    highs = np.searchsorted(starts, np.array([piece[1] for piece in pieces], np.int64), side="left").tolist()
     result: list[tuple[int, int, Cause]] = []
-    for begin, end, cause in pieces:
+    for (begin, end, cause), low, high in zip(pieces, lows, highs, strict=True):
         at = begin
-        low = int(np.searchsorted(ends, begin, side="right"))
-        high = int(np.searchsorted(starts, end, side="left"))
         for number in range(low, high):
             first, last = max(int(starts[number]), begin), min(int(ends[number]), end)
             if first > at:
