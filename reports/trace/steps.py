@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reports.trace import intervals
 from reports.trace.categories import ENQUEUES, Call, Kind
@@ -49,14 +50,41 @@ class Step:
 
 def step_rows(trace: Trace) -> list[int]:
     """Rows of the steps on the host, by start. Old writers call them operations; the GPU's copies of them do not count."""
-    wanted = {code for code, name in enumerate(trace.slices.names) if STEP.fullmatch(name)}
-    rows = [int(row) for row in trace.rows(Kind.ANNOTATION, Kind.OP) if int(trace.slices.name[row]) in wanted]
-    return sorted(rows, key=lambda row: int(trace.slices.start[row]))
+    wanted = [code for code, name in enumerate(trace.slices.names) if STEP.fullmatch(name)]
+    rows = trace.rows(Kind.ANNOTATION, Kind.OP)
+    rows = rows[np.isin(trace.slices.name[rows], wanted)]
+    return [int(row) for row in rows[np.argsort(trace.slices.start[rows], kind="stable")]]
 
 
 def steps(trace: Trace) -> tuple[Step, ...]:
     """Every recorded step."""
-    return tuple(_step(trace, row) for row in step_rows(trace))
+    rows = step_rows(trace)
+    if not rows:
+        return ()
+    lookup = _Lookup(trace)
+    return tuple(_step(trace, row, lookup) for row in rows)
+
+
+class _Lookup:
+    """Host slices by start, and GPU work by its launch, so that a step costs what is in it and not what is in the recording."""
+
+    def __init__(self, trace: Trace) -> None:
+        host, links = trace.host_rows, trace.links
+        self._host = host[np.argsort(trace.slices.start[host], kind="stable")]
+        self._start = trace.slices.start[self._host]
+        self._gpu = trace.gpu_rows
+        self._by_launch = np.argsort(links.launch, kind="stable")
+        self._launch = links.launch[self._by_launch]
+
+    def begun(self, begin: int, end: int) -> NDArray[np.intp]:
+        """Rows of the host that begin in [begin, end], by start."""
+        return self._host[np.searchsorted(self._start, begin, "left") : np.searchsorted(self._start, end, "right")]
+
+    def launched(self, calls: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rows of the GPU that these calls launched, by start."""
+        first, last = np.searchsorted(self._launch, calls, "left"), np.searchsorted(self._launch, calls, "right")
+        ranges = [self._by_launch[begin:end] for begin, end in zip(first.tolist(), last.tolist(), strict=True)]
+        return self._gpu[np.sort(np.concatenate(ranges))] if ranges else self._gpu[:0]
 
 
 def first_is_cold(found: tuple[Step, ...]) -> bool:
@@ -67,22 +95,21 @@ def first_is_cold(found: tuple[Step, ...]) -> bool:
     return found[0].host_us > COLD_RATIO * rest and found[0].host_us - rest > COLD_LEAST_US
 
 
-def _step(trace: Trace, row: int) -> Step:
+def _step(trace: Trace, row: int, lookup: _Lookup) -> Step:
     slices, end = trace.slices, trace.end
     begin, finish, lane = int(slices.start[row]), int(end[row]), slices.lane[row]
-    host = trace.host_rows
-    inside = host[(slices.start[host] >= begin) & (end[host] <= finish) & (slices.lane[host] == lane) & (host != row)]
-    inside = inside[np.argsort(slices.start[inside], kind="stable")]
+    begun = lookup.begun(begin, finish)
+    inside = begun[(end[begun] <= finish) & (slices.lane[begun] == lane) & (begun != row)]
     kinds = slices.kind[inside]
     annotations = inside[kinds == Kind.ANNOTATION]
     opened = int(annotations[0]) if annotations.size else row
     operations = inside[(kinds == Kind.OP) & (slices.start[inside] >= slices.start[opened])]
     first = int(operations[0]) if operations.size else None
     # Autograd launches from threads of its own: what any thread did while the step ran belongs to it.
-    during = host[(slices.start[host] >= begin) & (slices.start[host] < finish)]
+    during = begun[slices.start[begun] < finish]
     calls = trace.call[during]
     launches = during[np.isin(calls, ENQUEUES)]
-    own = trace.gpu_rows[np.isin(trace.links.launch, launches)] if launches.size else trace.gpu_rows[:0]
+    own = lookup.launched(launches)
     busy, gpu_start, gpu_end = 0, None, None
     idle = None
     if own.size:
