@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -146,9 +146,9 @@ def read(path: Path) -> Trace:
     """
     notes = Notes()
     try:
-        with _no_collection():
-            check_memory(path)
-            frames = Frames(path, pieces(path, notes), notes)
+        check_memory(path)
+        with _no_collection(), closing(pieces(path, notes)) as texts:
+            frames = Frames(path, texts, notes)
             builder = Builder()
             for events in frames:
                 builder.add(events)

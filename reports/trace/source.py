@@ -9,7 +9,7 @@ import codecs
 import queue
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -36,8 +36,8 @@ OTHER_KINDS = {
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def pieces(path: Path, notes: Notes) -> Iterator[bytes]:
-    """Unpacked pieces of the file, about `PIECE_BYTES` each.
+def pieces(path: Path, notes: Notes) -> Generator[bytes, None, None]:
+    """Unpacked pieces of the file, about `PIECE_BYTES` each; close it where it is left before its end, for a thread unpacks ahead.
 
     Raises:
         TraceError: when the file cannot be opened, is empty, or is plainly something else.

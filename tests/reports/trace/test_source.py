@@ -7,13 +7,15 @@ import json
 import os
 import random
 import stat
+import threading
 import zlib
 from pathlib import Path
 
 import pytest
 
-from reports.trace import source
+from reports.trace import framing, source
 from reports.trace.analyse import analyse
+from reports.trace.columns import Builder
 from reports.trace.notes import TraceError
 from tests.reports.trace.kineto import WHOLE, analysed, noted, numbers, packed, save, two_steps
 
@@ -173,3 +175,17 @@ def test_text_that_packs_a_thousandfold_is_whole(size: int, tmp_path: Path, monk
     recording.op("x" * (9_000_000 if size > 1 << 20 else 200_000), 130.5, 131.5, tid=9)
     found = analysed(tmp_path, packed(json.dumps(recording.document())))
     assert found.trace.status == "ok" and numbers(found) == WHOLE
+
+
+def test_an_interruption_leaves_no_thread_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A thread that still reads the file when the interpreter ends would abort it.
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(source, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(framing, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(Builder, "add", interrupt)
+    before = threading.enumerate()
+    with pytest.raises(KeyboardInterrupt) as held:
+        analysed(tmp_path, packed(long_text()))
+    assert held.value.__traceback__ and threading.enumerate() == before
