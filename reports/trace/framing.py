@@ -69,11 +69,13 @@ class Frames:
         Raises:
             TraceError: when the file holds no events' list.
         """
-        head, buffer = self._head()
+        head, following = self._head()
+        # A list's text, decoded where it lies: each copy of a piece costs as much as a tenth of its decoding.
+        buffer = bytearray(b"[" + following)
         ended = False
         for text in self.texts:
             buffer += text
-            if len(buffer) < PIECE_BYTES:
+            if len(buffer) <= PIECE_BYTES:
                 continue
             cut = self._last_boundary(buffer)
             if cut is None:
@@ -83,19 +85,21 @@ class Frames:
                         " this is no trace of torch.profiler."
                     )
                 continue
-            events, rest = self._decode(buffer[: cut + 1])
-            following = buffer[cut + 1 :].lstrip(SPACE + b",")
-            self._lines += buffer.count(b"\n", 0, len(buffer) - len(following))
+            following = bytes(buffer[cut + 1 :]).lstrip(SPACE + b",")
+            newlines = buffer.count(b"\n", 0, len(buffer) - len(following))
+            events, rest = self._decode(buffer, cut + 1)
+            self._lines += newlines
             if events:
                 yield events
-            buffer = following
+            # A new one: events may still refer to the old one's text.
+            buffer = bytearray(b"[" + following)
             if rest is not None:
-                buffer, ended = rest + b"," + buffer, True
+                following, ended = rest + b"," + following, True
                 break
         if ended:
-            tail = buffer + b"".join(self.texts)
+            tail = following + b"".join(self.texts)
         else:
-            events, tail = self._last(buffer)
+            events, tail = self._last(bytes(buffer[1:]))
             if events:
                 yield events
         self._metadata(head, tail)
@@ -146,7 +150,7 @@ class Frames:
         )
 
     @staticmethod
-    def _last_boundary(buffer: bytes) -> int | None:
+    def _last_boundary(buffer: bytearray) -> int | None:
         """Position of the closing brace of the last event that ends in the buffer, with another event after it."""
         reach = 1 << 16
         while True:
@@ -160,12 +164,14 @@ class Frames:
                 return None
             reach *= 8
 
-    def _decode(self, text: bytes) -> tuple[list[AnyEvent], bytes | None]:
-        """The events of a text of whole events; the rest after the list's end, where the text runs past it."""
+    def _decode(self, buffer: bytearray, end: int) -> tuple[list[AnyEvent], bytes | None]:
+        """The events of a buffer that holds `[` and whole events up to `end`; the rest after the list's end, where it lies before that."""
+        between, buffer[end] = buffer[end], ord("]")
         try:
-            return self._typed(b"[" + text + b"]"), None
+            return self._typed(memoryview(buffer)[: end + 1]), None
         except DECODING:
-            pass
+            buffer[end] = between
+        text = bytes(buffer[1:end])
         # The end of the list may lie within: other members of the document can follow it for megabytes.
         for match in islice(END.finditer(text), JOINED):
             try:
@@ -174,7 +180,7 @@ class Frames:
                 continue
         return self._one_by_one(text)
 
-    def _typed(self, text: bytes) -> list[AnyEvent]:
+    def _typed(self, text: bytes | memoryview) -> list[AnyEvent]:
         events: list[Any]
         if not self.exact:
             events = fast.decode(text)

@@ -241,3 +241,11 @@ def test_other_phases_are_no_slices(tmp_path: Path) -> None:
     recording.events += two_steps().events
     found = recording.analyse(tmp_path)
     assert found.trace.status == "ok" and numbers(found) == WHOLE
+
+
+def test_an_endless_event_is_refused_before_it_fills_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "LONGEST_EVENT", 2000)
+    monkeypatch.setattr(framing, "PIECE_BYTES", 500)
+    monkeypatch.setattr(source, "PIECE_BYTES", 500)
+    with pytest.raises(TraceError, match="no event ends within"):
+        analysed(tmp_path, '{"traceEvents": [{"name": "' + "x" * 5000)
