@@ -52,10 +52,13 @@ def products(trace: Trace, workload: Workload | None) -> tuple[Product, ...]:
     """
     slices, rows, callers = trace.slices, trace.gpu_rows, trace.gpu_caller
     operators = np.fromiter((name in PRODUCTS for name in slices.names), bool, len(slices.names))
-    # An operator may launch more than its product: a copy of the bias, a reduction of split-K parts.
-    multiplies = np.fromiter((class_of(name) == "gemm" for name in slices.names), bool, len(slices.names))
     wanted = (callers >= 0) & (slices.kind[rows] == Kind.KERNEL)
-    wanted[wanted] = operators[slices.name[callers[wanted]]] & multiplies[slices.name[rows[wanted]]]
+    wanted[wanted] = operators[slices.name[callers[wanted]]]
+    # An operator may launch more than its product: a copy of the bias, a reduction of split-K parts.
+    launched = slices.name[rows[wanted]]
+    wanted[wanted] = np.isin(
+        launched, [code for code in set(launched.tolist()) if class_of(slices.names[code]) == "gemm"]
+    )
     groups: dict[tuple[int, int, int, int], list[int]] = {}
     for row, caller in zip(rows[wanted].tolist(), callers[wanted].tolist(), strict=True):
         key = (int(slices.device[row]), int(slices.name[row]), int(slices.name[caller]), int(slices.shape[caller]))
