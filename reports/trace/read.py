@@ -162,7 +162,10 @@ def read(path: Path) -> Trace:
     trace = Trace(str(path), "ok", (), slices, gpus, frames.metadata)
     judge(trace, columns, notes)
     found = notes.frozen()
-    return Trace(str(path), "degraded" if found else "ok", found, slices, gpus, frames.metadata)
+    judged = Trace(str(path), "degraded" if found else "ok", found, slices, gpus, frames.metadata)
+    # What judging computed (links, nesting) does not depend on the notes.
+    vars(judged).update({name: value for name, value in vars(trace).items() if name not in vars(judged)})
+    return judged
 
 
 def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
