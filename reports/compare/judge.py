@@ -11,7 +11,7 @@ from reports.compare.load import Member
 from reports.compare.machines import Group
 from reports.results import withheld
 from suite.statistics.aggregate import Aggregate, geometric_means
-from suite.statistics.family import adjusted
+from suite.statistics.discovery import adjusted
 from suite.statistics.ratio import Ratio, p_value
 from suite.statistics.unpaired import UnpairedRatio, welch
 from suite.statistics.verdict import MINIMUM_NOISE_FLOOR, Verdict, verdict

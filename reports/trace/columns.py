@@ -257,10 +257,13 @@ def _text(value: Any) -> str:
 
 
 def _opaque(value: Any) -> Hashable:
-    # 12, 12.0 and "12" are one id: the same writer has been seen to give both forms.
+    # 12, 12.0 and "12" are one id: the same writer has been seen to give both forms. As a number it takes a third of the memory.
+    if type(value) is int:
+        return value
     if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return _text(value)
+        return int(value)
+    text = _text(value)
+    return int(text) if len(text) < 20 and text.isdecimal() and str(int(text)) == text else text
 
 
 def _dimensions(value: Any) -> tuple[int, ...] | None:

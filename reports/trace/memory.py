@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from os import SEEK_END
 from pathlib import Path
 
 from reports.trace.notes import TraceError
 
-BYTES_PER_RAW_BYTE = 0.75
-"""Columns and their working copies take less than this for each byte of JSON, measured with `make perf` on the densest real trace."""
+BYTES_PER_SLICE = 420
+BYTES_PER_FRAME = 210
+"""What a slice takes at most, in columns and working copies; Python frames are many, and no working copy holds them. Measured with
+`make perf` and on traces of nothing but operators, launches or frames."""
 
-BASE_BYTES = 200 << 20
+PIECES_BYTES = 16 << 20
+BYTES_PER_PIECE_BYTE = 8
+"""The pieces of text that are decoded at a time, and the events in them."""
+
 WRAP = 1 << 32
 SAMPLE_BYTES = 256 << 10
 SAMPLE_MOST = 32 << 20
-"""Packed bytes that are unpacked to see how well a file packs, and unpacked bytes at most."""
+"""Bytes of the file that are looked at to see how well it packs and how dense its events are, and unpacked bytes at most."""
+
+SLICE = re.compile(rb'"ph"\s*:\s*"[XB]"')
+FRAME = re.compile(rb'"cat"\s*:\s*"python_function"')
 
 
 def check_memory(path: Path, available_bytes: int | None = None) -> None:
@@ -24,10 +33,9 @@ def check_memory(path: Path, available_bytes: int | None = None) -> None:
         TraceError: with the memory that is needed.
     """
     try:
-        raw = unpacked_bytes(path)
+        needed = needed_bytes(path)
     except OSError:
         return
-    needed = int(BASE_BYTES + raw * BYTES_PER_RAW_BYTE)
     available = available_memory() if available_bytes is None else available_bytes
     if available is not None and needed > available:
         raise TraceError(
@@ -36,8 +44,8 @@ def check_memory(path: Path, available_bytes: int | None = None) -> None:
         )
 
 
-def unpacked_bytes(path: Path) -> int:
-    """Size of a trace's text: a packed file's from how its beginning packs, and from the length at its end where that agrees.
+def needed_bytes(path: Path) -> int:
+    """Memory that reading and judging a trace takes at most, as its beginning lets expect.
 
     Raises:
         OSError: when the file cannot be read.
@@ -45,25 +53,29 @@ def unpacked_bytes(path: Path) -> int:
     size = path.stat().st_size
     with path.open("rb") as stream:
         sample = stream.read(SAMPLE_BYTES)
-        if not sample.startswith(b"\x1f\x8b"):
-            return size
         stream.seek(-min(size, 4), SEEK_END)
-        told = int.from_bytes(stream.read(4), "little")
-    estimate = int(size * _ratio(sample))
-    # The length at the end is that of the last member, and wraps at 4 GiB: it is taken where it is near what the beginning promises.
-    whole = told + ((estimate - told + WRAP // 2) // WRAP) * WRAP
-    return whole if estimate / 2 < whole < 2 * estimate else estimate
+        end = stream.read(4)
+    raw, text = (size, sample) if not sample.startswith(b"\x1f\x8b") else _unpacked(size, sample, end)
+    slices, frames = len(SLICE.findall(text)), len(FRAME.findall(text))
+    dense = max(slices - frames, 0) * BYTES_PER_SLICE + frames * BYTES_PER_FRAME
+    return int(min(raw, PIECES_BYTES) * BYTES_PER_PIECE_BYTE + raw / max(len(text), 1) * dense)
 
 
-def _ratio(packed: bytes) -> float:
+def _unpacked(size: int, packed: bytes, end: bytes) -> tuple[int, bytes]:
+    """The size of a packed file's text, from how its beginning packs and from the length at its end; and its beginning."""
     from isal import isal_zlib
 
     unpack = isal_zlib.decompressobj(wbits=31)
     try:
-        unpacked = len(unpack.decompress(packed, SAMPLE_MOST))
+        text = unpack.decompress(packed, SAMPLE_MOST)
     except isal_zlib.IsalError:  # type: ignore[misc] # a class, which its stub does not say
-        return 1.0
-    return max(1.0, unpacked / max(1, len(packed) - len(unpack.unconsumed_tail) - len(unpack.unused_data)))
+        return size, b""
+    used = len(packed) - len(unpack.unconsumed_tail) - len(unpack.unused_data)
+    estimate = int(size * max(1.0, len(text) / max(1, used)))
+    # The length at the end is that of the last member, and wraps at 4 GiB: it is taken where it is near what the beginning promises.
+    told = int.from_bytes(end, "little")
+    whole = told + ((estimate - told + WRAP // 2) // WRAP) * WRAP
+    return whole if estimate / 2 < whole < 2 * estimate else estimate, text
 
 
 def available_memory() -> int | None:
