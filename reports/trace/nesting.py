@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from reports.trace.columns import Codes, Ints
 
+PART = 1 << 16
+
 
 @dataclass(frozen=True)
 class Nesting:
@@ -30,44 +32,45 @@ def nest(lane: Codes, start: Ints, end: Ints, tolerance: int = 0) -> Nesting:
     An excess of up to `tolerance` ns is the clock's rounding, and no overlap.
     """
     n = start.size
-    parent = np.full(n, -1, np.int64)
-    depth = np.zeros(n, np.int32)
     # A stable sort keeps the file's order among equals, where the outer one stands first.
     order = np.lexsort((-end, start, lane))
-    stack: list[int] = []
-    limits: list[int] = []
+    stack: list[tuple[int, int, int]] = []  # position in the order, start, and end within the ones around it
     last_lane = -1
     overlaps = 0
-    inner = np.zeros(n, np.int64)
-    lanes, starts, ends = lane[order].tolist(), start[order].tolist(), end[order].tolist()
-    parents = [-1] * n
-    depths = [0] * n
-    for position in range(n):
-        here, begin, finish = lanes[position], starts[position], ends[position]
-        if here != last_lane:
-            stack.clear()
-            limits.clear()
-            last_lane = here
-        while stack and limits[-1] <= begin:
-            # A slice of no length belongs to what it lies in, also at its very end.
-            if finish == begin and limits[-1] == begin and starts[stack[-1]] < begin:
-                break
-            stack.pop()
-            limits.pop()
-        if stack:
-            parents[position] = stack[-1]
-            depths[position] = len(stack)
-            if finish > limits[-1]:
-                overlaps += finish > limits[-1] + tolerance
-                finish = limits[-1]
-        stack.append(position)
-        limits.append(finish)
-        ends[position] = finish
-    nested = np.array(parents, np.int64)
+    nested, levels, clipped_end = np.empty(n, np.int64), np.empty(n, np.int32), np.empty(n, np.int64)
+    # Plain numbers are faster to walk through, and take five times the memory: so a part of them at a time.
+    for part in range(0, n, PART):
+        rows = order[part : part + PART]
+        parents, depths, ends = [], [], []
+        for position, here, begin, finishes in zip(
+            range(part, n), lane[rows].tolist(), start[rows].tolist(), end[rows].tolist(), strict=False
+        ):
+            finish = finishes
+            if here != last_lane:
+                stack.clear()
+                last_lane = here
+            while stack and stack[-1][2] <= begin:
+                # A slice of no length belongs to what it lies in, also at its very end.
+                if finish == begin and stack[-1][2] == begin and stack[-1][1] < begin:
+                    break
+                stack.pop()
+            if stack:
+                limit = stack[-1][2]
+                parents.append(stack[-1][0])
+                if finish > limit:
+                    overlaps += finish > limit + tolerance
+                    finish = limit
+            else:
+                parents.append(-1)
+            depths.append(len(stack))
+            ends.append(finish)
+            stack.append((position, begin, finish))
+        nested[part : part + PART], levels[part : part + PART], clipped_end[part : part + PART] = parents, depths, ends
     has = nested >= 0
+    parent, depth, inner = np.full(n, -1, np.int64), np.empty(n, np.int32), np.zeros(n, np.int64)
     parent[order[has]] = order[nested[has]]
-    depth[order] = depths
-    clipped = np.array(ends, np.int64) - start[order] if n else np.zeros(0, np.int64)
+    depth[order] = levels
+    clipped = clipped_end - start[order]
     np.add.at(inner, nested[has], clipped[has])
     self_time = np.empty(n, np.int64)
     self_time[order] = clipped - inner

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from reports.trace import nesting
 from reports.trace.nesting import Nesting, nest
 
 
@@ -67,6 +69,17 @@ def test_self_times_sum_to_the_covered_time() -> None:
     for number in range(400):
         parent = int(found.parent[number])
         assert parent < 0 or (parent % 3 == number % 3 and slices[parent][0] <= slices[number][0])
+
+
+def test_walking_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(4)
+    start = chance.integers(0, 300, 200)
+    slices = [(int(at), int(at + length)) for at, length in zip(start, chance.integers(0, 60, 200), strict=True)]
+    whole = nested(*slices)
+    monkeypatch.setattr(nesting, "PART", 7)
+    parts = nested(*slices)
+    assert whole.parent.tolist() == parts.parent.tolist() and whole.depth.tolist() == parts.depth.tolist()
+    assert whole.self_time.tolist() == parts.self_time.tolist() and whole.overlaps == parts.overlaps
 
 
 def test_nothing_nests_in_nothing() -> None:
