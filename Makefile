@@ -150,7 +150,7 @@ lint: setup-dev ## Style, format, types and the import contract
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/lint-imports --no-logo
 
 perf: setup-dev ## How fast the suite and the reports themselves are, and versus-sequential (about 25 minutes)
-	@$(PYTHON_ENV) -m tests.perf && $(PYTHON_ENV) -m tests.perf.telemetry_cost && exec $(PYTHON_ENV) -m tests.perf.versus_sequential
+	@$(PYTHON_ENV) -m tests.perf && $(PYTHON_ENV) -m tests.perf.telemetry_cost && $(PYTHON_ENV) -m tests.perf.trace_reading && exec $(PYTHON_ENV) -m tests.perf.versus_sequential
 
 versus-sequential: setup-dev ## How far the usual sequential method and ours scatter, side by side (about 20 minutes)
 	@exec $(PYTHON_ENV) -m tests.perf.versus_sequential
