@@ -46,6 +46,8 @@ help: ## This list
 #: OUTPUT          where bundles are written (default: results)
 #: MODEL_DIR       folder with MobileBERT's config.json and weights (without: random weights, and the report says so)
 #: MODEL_REVISION  commit of the published weights, from the local cache
+#: TRACE_CORPUS    perf, test: folder of published traces to read (without: a made one, and tests of it are skipped)
+#: HTA_PYTHON      perf: a Python with HolisticTraceAnalysis, to be timed beside
 #: BUILD_FLAGS     more options for building the image, for sites behind a proxy or mirror
 
 # Where and on what to run, for the commands that measure.

@@ -45,11 +45,15 @@ def gaps_within_steps(analysis: Analysis) -> Outcome:
         return not_applicable(reason)
     trace = analysis.trace
     found: list[tuple[float, int, int, int]] = []
+    launch = trace.links.launch
+    begun = np.where(launch >= 0, trace.slices.start[launch] - trace.origin, -1)
+    by_launch = np.argsort(begun, kind="stable")
+    launched = begun[by_launch]
     for step in analysis.steps:
-        first, last = step.start_us * 1000 + trace.origin, step.end_us * 1000 + trace.origin
-        launch = trace.links.launch
-        begun = np.where(launch >= 0, trace.slices.start[launch], -1)
-        own = trace.gpu_rows[(begun >= first) & (begun < last)]
+        within = (round(step.start_us * 1000), round(step.end_us * 1000))
+        # Sorted once: a recording may hold thousands of steps.
+        first, last = np.searchsorted(launched, within)
+        own = trace.gpu_rows[np.sort(by_launch[first:last])]
         if own.size < 2:
             continue
         starts, ends = intervals.union(trace.slices.start[own], trace.end[own])
