@@ -116,3 +116,10 @@ def test_what_another_thread_launched_in_a_step_is_of_the_step(tmp_path: Path) -
     recording.work("backward", 185.25, 195.25)
     first, second = recording.analyse(tmp_path).steps
     assert (first.kernels, first.gpu_busy_us, second.kernels) == (2, 40.0, 1)
+
+
+def test_an_operation_that_outlives_its_step_is_not_its_first(tmp_path: Path) -> None:
+    recording = two_steps()
+    recording.op("aten::stray", 102.25, 215.25)
+    first, _ = recording.analyse(tmp_path).steps
+    assert (first.first_op, first.gap_us) == ("aten::linear", 10.0)
