@@ -183,7 +183,9 @@ def copy_before_product(analysis: Analysis) -> Outcome:
         return not_applicable(reason)
     trace = analysis.trace
     slices, rows = trace.slices, trace.gpu_rows
-    order = np.lexsort((slices.start[rows], slices.stream[rows], slices.device[rows]))
+    # Newer libraries clear a small workspace in between.
+    kept = np.flatnonzero(slices.kind[rows] != Kind.MEMSET)
+    order = kept[np.lexsort((slices.start[rows[kept]], slices.stream[rows[kept]], slices.device[rows[kept]]))]
     ordered, callers = rows[order], trace.gpu_caller[order]
     pairs: list[tuple[int, int, str]] = []
     kinds = slices.kind[ordered]

@@ -188,7 +188,8 @@ def hidden_copies(analysis: Analysis) -> Outcome:
     time = sum(int(trace.slices.duration[row]) for rows in groups.values() for row in rows) / 1000
     first = next(iter(groups))
     return fired(
-        f"{first[1]} copies device memory that you did not ask it to copy: {us(time)} in {sum(map(len, groups.values())):,} copies",
+        f"{short(first[1], 60)} copies device memory that you did not ask it to copy: {us(time)} in"
+        f" {sum(map(len, groups.values())):,} copies",
         *evidence[:4],
         why="device-to-device copies whose operator is no copy",
         advice=(

@@ -98,6 +98,7 @@ TRUST_RULES = (
             " part stays empty. That looks like an idle GPU and is the opposite: nobody looked."
         ),
         check=activity_missing,
+        needs=frozenset({"window"}),
     ),
     Rule(
         id="clock-skew",

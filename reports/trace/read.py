@@ -188,12 +188,13 @@ def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
         )
     links, gpu, enqueues = trace.links, trace.gpu_rows, trace.enqueue_rows
     if gpu.size == 0 and enqueues.size:
+        cut = any(note.kind == "truncated" for note in notes.frozen())
+        why = "the file ends before any of it" if cut else "a profiler that could not attach, or CUPTI in use elsewhere"
         notes.add(
             "gpu_activity_missing",
-            "work was launched, and no GPU slice was recorded: the GPU was NOT idle, its activity is missing (a profiler that could not"
-            " attach, or CUPTI in use elsewhere)",
+            f"work was launched, and no GPU slice was recorded: the GPU was NOT idle, its activity is missing ({why})",
             int(enqueues.size),
-            withholds={"idle", "delay", "window"},
+            withholds={"idle", "delay"},
         )
     notes.add(
         "orphan",

@@ -143,7 +143,6 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         window_end = max(window_end, int(trace.end[host_rows].max()))
     busy = intervals.union(start, end)
     launched = np.where(launch >= 0, slices.start[launch], MISSING)
-    # Of slices that start together, the one launched last decides when there was something to do.
     idle = gaps.explain(
         busy,
         (window_start, window_end),
