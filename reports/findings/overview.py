@@ -27,6 +27,11 @@ def busiest(analysis: Analysis) -> tuple[Device, Regime]:
     return analysis.devices[number], analysis.regimes[number]
 
 
+def recoverable(device: Device) -> float:
+    """Idle time that the program could have back: not what the profiler made, nor what nothing recorded explains."""
+    return sum(time for cause, time in device.idle_us.items() if cause not in (Cause.PROFILER, Cause.UNKNOWN))
+
+
 def _counterfactual(found: Regime) -> str:
     return (
         f"launches that cost nothing would give at most {found.free_launches:.3g}x; kernels twice as fast at most"
@@ -43,7 +48,6 @@ def overhead_bound(analysis: Analysis) -> Outcome:
     numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
     if found.bound != "overhead-bound":
         return quiet(f"{numbers}: {found.bound}")
-    lost = device.window_us - device.busy_us
     return fired(
         f"Overhead-bound: the GPU is idle for {share(1 - found.busy_share)} of the recording, the host decides the time",
         Evidence(
@@ -56,7 +60,7 @@ def overhead_bound(analysis: Analysis) -> Outcome:
             "Give each launch more work (larger batches or matrices), or pay for fewer launches: torch.compile fuses, and"
             ' mode="reduce-overhead" (CUDA graphs) launches many kernels at once. Faster kernels would not help.'
         ),
-        at_stake_us=lost,
+        at_stake_us=recoverable(device),
     )
 
 
@@ -198,7 +202,7 @@ def idle(analysis: Analysis) -> Outcome:
             f" {share(device.idle_of_span)}"
         ),
         advice=ADVICE[cause],
-        at_stake_us=lost if cause is not Cause.PROFILER else lost - time,
+        at_stake_us=recoverable(device),
     )
 
 

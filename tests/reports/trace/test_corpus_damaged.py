@@ -82,9 +82,7 @@ REACTIONS: dict[str, Reaction | None] = {
     "duplicate_external_id.json": WHOLE,
     "huge_ids.json": WHOLE,
     "host_pid_zero.json": WHOLE,
-    "launches_without_kernels.json": Reaction(
-        {"gpu_activity_missing": 6}, frozenset({"window", "idle", "delay"}), 25, **NO_GPU
-    ),
+    "launches_without_kernels.json": Reaction({"gpu_activity_missing": 6}, frozenset({"idle", "delay"}), 25, **NO_GPU),
     "categories_of_2021.json": WHOLE,
     "reversed_order.json": WHOLE,
     "child_outlives_parent.json": mended("child_outlives_parent"),
