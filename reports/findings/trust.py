@@ -11,7 +11,7 @@ def health(analysis: Analysis) -> Outcome:
     """Whatever was mended or left out."""
     notes = analysis.trace.notes
     if not notes:
-        return quiet(f"all {analysis.trace.slices.start.size:,} slices could be read, and none contradicts another")
+        return quiet(f"all {analysis.trace.count:,} slices could be read, and none contradicts another")
     withheld = sorted(analysis.trace.withheld)
     return fired(
         "This trace is damaged or incomplete; read what follows with these notes in mind",

@@ -78,7 +78,7 @@ def trust(analysis: Analysis) -> Trust:
         )
         for note in trace.notes
     )
-    slices = f"{trace.slices.start.size:,} slices"
+    slices = f"{trace.count:,} slices"
     if trace.status == "ok":
         return Trust("ok", f"The whole file was read ({slices}), and nothing in it is damaged.", notes)
     withheld = ", ".join(WITHHOLDS.get(what, what) for what in sorted(trace.withheld))

@@ -11,23 +11,22 @@ from functools import cache
 
 
 class Kind(IntEnum):
-    """Kinds of slices. Host: up to `PYTHON`. GPU work: `KERNEL`, `MEMCPY`, `MEMSET`."""
+    """Kinds of slices. Host: up to `RUNTIME`. GPU work: `KERNEL`, `MEMCPY`, `MEMSET`."""
 
     OP = 0
     ANNOTATION = 1
     RUNTIME = 2
-    PYTHON = 3
-    KERNEL = 4
-    MEMCPY = 5
-    MEMSET = 6
-    GPU_ANNOTATION = 7
-    OVERHEAD = 8
-    GPU_SYNC = 9
-    OTHER = 10
+    KERNEL = 3
+    MEMCPY = 4
+    MEMSET = 5
+    GPU_ANNOTATION = 6
+    OVERHEAD = 7
+    GPU_SYNC = 8
+    OTHER = 9
 
 
 HOST = (Kind.OP, Kind.ANNOTATION, Kind.RUNTIME)
-"""What the host's time is made of; Python frames only repeat it."""
+"""What the host's time is made of."""
 
 GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 
@@ -36,7 +35,6 @@ _BY_CATEGORY = {
     "operator": Kind.OP,
     "user_annotation": Kind.ANNOTATION,
     "runtime": Kind.RUNTIME,
-    "python_function": Kind.PYTHON,
     "kernel": Kind.KERNEL,
     "concurrent_kernel": Kind.KERNEL,
     "gpu_memcpy": Kind.MEMCPY,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.trace.categories import GPU_WORK, HOST, Kind
+from reports.trace.categories import GPU_WORK, HOST
 from reports.trace.columns import MISSING, Columns
 from reports.trace.notes import Notes
 
@@ -70,7 +70,7 @@ def _with_times(columns: Columns, notes: Notes) -> Mask:
     def lost(count: int) -> frozenset[str]:
         return frozenset({"idle"}) if count > MISSED * gpu.sum() else frozenset()
 
-    host = np.isin(columns.kind, (*HOST, Kind.PYTHON))
+    host = np.isin(columns.kind, HOST)
     timeless = start == MISSING
     gpu_timeless = timeless & gpu
     notes.add(
@@ -163,7 +163,7 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
     reaches[:-1] = same & ~swallows[:-1] & (overlap > REACHES * duration[order[:-1]])
     last = np.ones(order.size, bool)
     last[:-1] = ~same
-    timed = keep & (np.isin(columns.kind, (*HOST, Kind.PYTHON)) | gpu)
+    timed = keep & (np.isin(columns.kind, HOST) | gpu)
     suspects = order[swallows | reaches | last]
     sane = timed.copy()
     sane[suspects] = False

@@ -58,7 +58,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Columns:
-    """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row.
+    """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row; `python_frames` are only counted.
 
     `start` and `duration` are nanoseconds since the trace's own epoch, `MISSING` where the file has none. `correlation`, `stream`,
     `device`, `resources` and `shape` are numbers into what was interned, -1 where there is none; `moved_bytes` (of copies and fills) is NaN
@@ -85,7 +85,7 @@ class Columns:
     shapes: list[tuple[bytes, bytes]]
     whole_microseconds: bool
     unpaired: int
-    phases: dict[str, int]
+    python_frames: int
 
 
 class Builder:
@@ -103,7 +103,7 @@ class Builder:
         self._open: dict[tuple[int, int], list[AnyEvent]] = defaultdict(list)
         self._whole = True
         self._unpaired = 0
-        self._phases: dict[str, int] = defaultdict(int)
+        self._frames = 0
 
     def add(self, events: Iterable[AnyEvent]) -> None:
         """Take a piece's events."""
@@ -112,13 +112,15 @@ class Builder:
         for event in events:
             phase = event.ph
             if phase == "X":
-                # The whole recording's own slice says nothing that the slices in it do not.
-                if event.cat != "Trace":
+                category = event.cat
+                # With stacks recorded nine of ten slices are Python's frames, which repeat what the operators in them take. And the
+                # whole recording's own slice says nothing that the slices in it do not.
+                if category == "python_function":
+                    self._frames += 1
+                elif category != "Trace":
                     keep(event)
             elif phase in {"B", "E"}:
                 self._pair(event, slices)
-            else:
-                self._phases[phase] += 1
         if slices:
             self._pieces.append(self._piece(slices))
 
@@ -150,7 +152,7 @@ class Builder:
         piece["moved_bytes"] = np.full(n, np.nan)
         piece["graph"] = np.zeros(n, np.bool_)
         # Plain numbers: comparing a numpy scalar with an enumeration is a hundred times slower.
-        wanted = np.flatnonzero((kind != Kind.PYTHON) & (kind != Kind.OTHER) & (kind != Kind.ANNOTATION))
+        wanted = np.flatnonzero((kind != Kind.OTHER) & (kind != Kind.ANNOTATION))
         for row, code in zip(wanted.tolist(), kind[wanted].tolist(), strict=True):
             event = slices[row]
             if event.args is not None:
@@ -248,7 +250,7 @@ class Builder:
             shapes=self._shapes.values_in_order(),
             whole_microseconds=self._whole,
             unpaired=self._unpaired,
-            phases=dict(self._phases),
+            python_frames=self._frames,
         )
 
 

@@ -126,6 +126,11 @@ class Trace:
         return int(self.slices.start.min()) if self.slices.start.size else 0
 
     @property
+    def count(self) -> int:
+        """Slices that were read, Python's frames among them."""
+        return int(self.slices.start.size) + self.slices.python_frames
+
+    @property
     def withheld(self) -> frozenset[str]:
         """What may not be claimed because of damage."""
         return frozenset().union(*(note.withholds for note in self.notes))
@@ -171,7 +176,7 @@ def read(path: Path) -> Trace:
 def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
     """Note what the slices as a whole show of the recording's health."""
     slices = trace.slices
-    if slices.start.size == 0:
+    if trace.count == 0:
         notes.add(
             "nothing_recorded",
             "the file holds no slice: the profiler recorded nothing (no active step of the schedule was reached: call prof.step()"
