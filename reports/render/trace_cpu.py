@@ -72,6 +72,8 @@ def cpu_headline(analysis: Analysis) -> str:
 def cpu_sentence(analysis: Analysis) -> str:
     """What decides the time on a CPU."""
     story = cpu_story(analysis)
+    if analysis.trace.slices.start.size == 0 and analysis.trace.count:
+        return "The file holds Python's frames alone: no operator ran in the recorded steps, or activities named none."
     if analysis.trace.slices.start.size == 0:
         return "The file holds no slice: no active step of the profiler's schedule was reached. Call prof.step() once an iteration."
     threads = numbers.counted(story.threads, "thread")
