@@ -6,6 +6,10 @@ import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.bundle.reader import Loaded
 
 LINES = 40
 
@@ -44,9 +48,43 @@ def summary(work: Path) -> Iterator[str]:
     for bundle in reader.runs(work / "results"):
         loaded = reader.load(bundle)
         yield f"{bundle.name}: {loaded.run.status}, {len(loaded.blocks)} blocks, {len(loaded.retaken)} retaken, {loaded.run.device.name}"
+        if loaded.run.status != "complete":
+            yield from parts(loaded)
         for case in loaded.run.cases:
             yield from _arms(loaded, case)
         yield from _troubles(loaded)
+
+
+def parts(loaded: Loaded) -> Iterator[str]:
+    """What a run that did not end holds all the same, a line a case: processes, the case's own profile and its further ones."""
+    run = loaded.run
+    for case in run.cases:
+        ended = {
+            event.process
+            for event in loaded.events
+            if (type(event).__name__, getattr(event, "case", "")) == ("ProcessEnded", case.name)
+            and (event.role, event.outcome) == ("measure", "ok")
+        }
+        there, missing = [], []
+        (there if ended else missing).append(f"{len(ended)} of {run.procedure.processes} processes")
+        names = {arm.name for arm in run.arms if arm.name not in case.not_applicable}
+        profiles = [("profile", names, {arm for name, arm in loaded.profiles if name == case.name})]
+        profiles += [
+            (
+                f"pass {one.name}",
+                names & set(one.arms),
+                {a for n, a, p in loaded.passes if (n, p) == (case.name, one.name)},
+            )
+            for one in case.passes
+        ]
+        for title, wanted, found in profiles if run.profile else []:
+            if found:
+                there.append(title if wanted <= found else f"{title} of {' and '.join(sorted(found))}")
+            if wanted - found:
+                missing.append(title if not found else f"{title} of {' and '.join(sorted(wanted - found))}")
+        yield f"  {case.name}: {', '.join(there) or 'nothing'}" + (
+            f"; not there: {', '.join(missing)}" if missing else ""
+        )
 
 
 def _arms(loaded, case) -> Iterator[str]:  # type: ignore[no-untyped-def]
@@ -66,7 +104,7 @@ def _arms(loaded, case) -> Iterator[str]:  # type: ignore[no-untyped-def]
         if baseline and arm != "eager":
             parts.append(f"{baseline / typical:.3f}x")
         if case.floating_point_operations:
-            parts.append(f"{case.floating_point_operations / typical / 1e3:.1f} TFLOP/s")
+            parts.append(f"{case.floating_point_operations / typical / 1e3:.4g} TFLOP/s")
         parts.append(f"host {block.enqueue_ns / 1e3:.1f} us" if block.enqueue_ns is not None else "host ?")
         parts.append(f"{block.clock_mhz} MHz" if block.clock_mhz else "clock ?")
         if block.conditions:

@@ -18,6 +18,11 @@ def share(fraction: float) -> str:
     return f"{fraction * 100:.3g} %"
 
 
+def times(count: int) -> str:
+    """How often: "once", "2 times"."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def size(amount_bytes: float) -> str:
     """Bytes: "32 MiB"."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):

@@ -164,6 +164,8 @@ def lead(
     except session.Interrupted as interrupted:
         from suite.device.registry import traits
 
+        if request.walkthrough and (output / interrupted.run_id).is_dir():
+            _walkthrough_files(output / interrupted.run_id)
         target = "ablate" if request.ablation else traits(request.device).target
         print(
             f"speedproof: interrupted; every finished block is kept. Continue with: make {target} RUN={interrupted.run_id}",
@@ -173,9 +175,7 @@ def lead(
     if isinstance(done, int):
         raise SystemExit(done)
     if request.walkthrough:
-        from suite.profiling.walkthrough import write
-
-        write(done)
+        _walkthrough_files(done)
     failed = session.failures(done)
     if not report:
         print(done)
@@ -194,6 +194,16 @@ def lead(
         print("\n".join(paths))
     status = _told(failed)
     raise SystemExit(render.returncode or status)
+
+
+def _walkthrough_files(bundle: Path) -> None:
+    """The walkthrough's own files of as many profiles as there are."""
+    from suite.profiling.walkthrough import write
+
+    try:
+        write(bundle)
+    except (BundleError, OSError) as error:
+        print(f"speedproof: the walkthrough's files could not be written ({error}).", file=sys.stderr)
 
 
 def _told(failed: str) -> int:

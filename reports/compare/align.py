@@ -56,6 +56,6 @@ def _like(wanted: schema.Case, free: Sequence[schema.Case]) -> schema.Case | Non
     """The case among `free` that is `wanted` by its definition: best in its precision too, else in its dtype, else in another."""
     whole, bare = parity.definition(wanted), parity.definition(wanted, with_dtype=False)
     same = [case for case in free if case.dtype == wanted.dtype and parity.definition(case) == whole]
-    same.sort(key=lambda case: parity.asked_precision(case) != parity.asked_precision(wanted))
+    same.sort(key=lambda case: case.matmul_precision != wanted.matmul_precision)
     other = [case for case in free if case.dtype != wanted.dtype and parity.definition(case, with_dtype=False) == bare]
     return next(iter([*same, *other]), None)

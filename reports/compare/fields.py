@@ -129,8 +129,8 @@ def _untold(name: str, told: Mapping[str, Known]) -> Known:
 
 def _plan(run: schema.Run) -> dict[str, Known]:
     engine = run.engine
-    device = getattr(run, "device", None)  # named from schema 1.2 on
-    on = {name: str(getattr(device, name)) for name in ("kind", "name", "partition")} if device else {"kind": "cpu"}
+    device = run.device
+    on = {"kind": device.kind, "name": device.name, "partition": device.partition}
     return {
         "run.device": Known(True, {name: text for name, text in on.items() if text}),
         "run.settings": Known(True, run.launch.settings),

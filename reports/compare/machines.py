@@ -81,8 +81,8 @@ def gpu_names(member: Member) -> tuple[str, ...]:
 
 def device(member: Member) -> str:
     """The device that a run measured on, beside the processor: its name and, of a part of a GPU, the part. Empty on a processor."""
-    found = getattr(member.bundle.run, "device", None)  # bundles of schema 1.1 were all measured on processors
-    if found is None or found.kind == "cpu":
+    found = member.bundle.run.device
+    if found.kind == "cpu":
         return ""
     return one_line(" ".join(part for part in (found.name or found.kind, found.partition) if part), 120)
 
@@ -101,9 +101,29 @@ def model(member: Member) -> Model:
 
 
 def unit(member: Member) -> str | None:
-    """The salted identity of the machine; None where it is not told, or where equal machines may share it."""
-    found = fact(member, "identity", "machine_id")
+    """The salted identity of what was measured; None where it is not told, or where equal machines may share it.
+
+    For a run on a GPU that is the GPU: two of one model in a machine are two units, and one that moved to another machine stays one.
+    Where the GPU does not tell, it is the machine, of which nobody can then tell the GPUs apart.
+    """
+    found = _measured_gpu(member) or fact(member, "identity", "machine_id")
     return str(found.value) if found and found.value is not None and found.status != "masked" else None
+
+
+def _measured_gpu(member: Member) -> Fact | None:
+    """The salted identity of the GPU that was measured, found by its place on PCI, or as the only one that there is."""
+    run, fingerprint = member.bundle.run, member.bundle.fingerprint
+    if run.device.kind == "cpu" or fingerprint is None:
+        return None
+    facts = fingerprint.facts.get("gpu", {})
+    places = {
+        match[1]: facts[name].value for name in facts if (match := re.fullmatch(r"(gpu \d{1,6}) pci_bus_id", name))
+    }
+    here = [gpu for gpu, place in places.items() if run.device.bus_id and place == run.device.bus_id]
+    salted = [name for name in facts if re.fullmatch(r"gpu \d{1,6} uuid_salted", name)]
+    name = f"{here[0]} uuid_salted" if len(here) == 1 else salted[0] if len(salted) == 1 and not here else ""
+    found = facts.get(name)
+    return found if found and found.status == "ok" and found.value else None
 
 
 def groups(members: Sequence[Member]) -> tuple[Group, ...]:

@@ -72,7 +72,7 @@ def definition(case: schema.Case, *, with_dtype: bool = True) -> dict[str, Any]:
         "workload": case.workload,
         "parameters": {name: value for name, value in case.parameters.items() if name not in elsewhere},
         # Steered only on devices; a processor's caches are as the call before left them.
-        "cache": getattr(case, "cache", "") or "hot",
+        "cache": case.cache or "hot",
         "inputs": inputs,
         "weights": msgspec.to_builtins(case.weights) if case.weights else None,
         "floating-point operations": case.floating_point_operations,
@@ -95,14 +95,9 @@ def threads(side: Side) -> str | None:
     return None if seen is None else str(seen)
 
 
-def asked_precision(case: schema.Case) -> str:
-    """Torch's setting for products of float32 that the plan asks for; bundles of schema 1.1 asked for none but the default."""
-    return str(getattr(case, "matmul_precision", "highest"))
-
-
 def precision(side: Side) -> dict[str, Any]:
     """The modes, asked for and in force, that decide in which precision the case computed."""
-    return {"matmul precision": asked_precision(side.case)} | {
+    return {"matmul precision": side.case.matmul_precision} | {
         name: value
         for name, value in agreed(effectives(side.member, side.case.name), lambda event: event.torch).items()
         if PRECISION.search(name)

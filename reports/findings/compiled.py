@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.findings.contract import Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.seen import (
     GRAPH,
     LOOKUP,
@@ -18,18 +18,16 @@ from reports.findings.seen import (
     exactly,
     host_bound,
     is_compiled,
-    moment,
-    percent,
     regions,
     rows_named,
-    times,
     total_us,
     under,
-    us,
 )
+from reports.findings.words import moment
 from reports.trace.analyse import Analysis
 from reports.trace.read import Trace
 from reports.trace.steps import step_rows
+from reports.words import share, times, us
 
 GUARDS_SHARE = 0.1
 """Share of a step from which guard checks are called a cost: below, they vanish in the differences between steps."""
@@ -99,10 +97,9 @@ def compiled_regions(analysis: Analysis) -> Outcome:
         claim += "; several frames mean several functions, or one that is cut by graph breaks"
         advice.append("TORCH_LOGS=graph_breaks names the line of each break.")
     evidence = [
-        moment(
-            trace,
-            frame.rows[0],
+        Evidence(
             f"frame {frame.name}: {times(int(frame.rows.size))}, {us(total_us(trace, frame.rows))} in all",
+            *moment(trace, frame.rows[0]),
         )
         for frame in found[:SHOWN]
     ]
@@ -154,7 +151,7 @@ def cache_lookup(analysis: Analysis) -> Outcome:
             f"compiled code ran, and no {LOOKUP} is recorded (guards skipped, an older PyTorch, or a graph called directly)"
         )
     of = "of the steps' host time" if found.per_step else "of the host's time (no step holds a lookup)"
-    numbers = f"{times(int(found.rows.size))}, {us(found.total_us)}, {percent(found.share)} {of}"
+    numbers = f"{times(int(found.rows.size))}, {us(found.total_us)}, {share(found.share)} {of}"
     if found.per_step:
         without = sum(count == 0 for count in found.per_step)
         each = (
@@ -165,14 +162,13 @@ def cache_lookup(analysis: Analysis) -> Outcome:
         numbers += f"; {each} in each of {len(found.per_step)} steps" + (f", none in {without}" if without else "")
     costly = found.share >= GUARDS_SHARE and host_bound(analysis)
     return fired(
-        f"Every call of compiled code first checks its guards: {percent(found.share)} {of}"
+        f"Every call of compiled code first checks its guards: {share(found.share)} {of}"
         + _judgement(found.share, costly),
-        moment(
-            analysis.trace,
-            found.rows[0],
+        Evidence(
             f"the first lookup, {us(total_us(analysis.trace, found.rows[:1]))}; {numbers}",
+            *moment(analysis.trace, found.rows[0]),
         ),
-        why=f"{numbers}; a cost from {GUARDS_SHARE:.0%} on, where the host bounds the run",
+        why=f"{numbers}; a cost from {share(GUARDS_SHARE)} on, where the host bounds the run",
         advice="Compile one larger function instead of many small ones, so that one check serves more work; or lower the cost per call"
         " with mode='reduce-overhead'."
         if costly
@@ -206,7 +202,7 @@ def prologue(analysis: Analysis) -> Outcome:
     spent = total_us(trace, rows)
     return fired(
         f"The {PROLOGUE} ran {times(int(rows.size))} ({us(spent)} in all); {meaning}.",
-        moment(trace, rows[0], f"the first one, {us(total_us(trace, rows[:1]))}"),
+        Evidence(f"the first one, {us(total_us(trace, rows[:1]))}", *moment(trace, rows[0])),
         why=f"{rows.size} slices of that name, {backward.size} of a backward pass",
     )
 
@@ -288,7 +284,7 @@ def same_graphs(analysis: Analysis) -> Outcome:
     return fired(
         f"All {len(groups)} {unit}s call the same {'graph' if len(graphs) == 1 else f'{len(graphs)} graphs'}"
         f" ({', '.join(map(_short, graphs[:SHOWN]))}): nothing was compiled again.",
-        moment(trace, row, f"the first call; {len(keyed)} calls with a key, {len(graphs)} different"),
+        Evidence(f"the first call; {len(keyed)} calls with a key, {len(graphs)} different", *moment(trace, row)),
         why=f"{len(groups)} {unit}s compared by the graphs they call and how often{keyless}",
     )
 
@@ -358,7 +354,7 @@ COMPILE_RULES: tuple[Rule, ...] = (
         "Guards are checked on every call",
         cache_lookup,
         f"sum of {LOOKUP} inside steps / sum of the steps' host time",
-        f"at least 1; called a cost from {GUARDS_SHARE:.0%} of the steps",
+        f"at least 1; called a cost from {share(GUARDS_SHARE)} of the steps",
         "a run with guards skipped whose step is not shorter",
         "Compiled code is valid only for what it was compiled for: these shapes, dtypes and Python values. So each call first checks"
         " that they still hold (guards); this is the TorchDynamo Cache Lookup. It costs some microseconds per call whatever the size of"

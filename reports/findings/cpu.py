@@ -8,12 +8,14 @@ import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.cpu_only import cpu_rule, share_of, whole_us
-from reports.findings.seen import FRAMES, SHOWN, exactly, moment, rows_named, times, us
+from reports.findings.seen import FRAMES, SHOWN, exactly, rows_named
+from reports.findings.words import moment
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
 from reports.trace.operators import OperatorStats
 from reports.trace.steps import STEP, step_rows
+from reports.words import share, times, us
 
 NO_WORK = "the trace holds steps and compiled frames, and no operator in them"
 
@@ -43,22 +45,21 @@ def hot_operator(analysis: Analysis) -> Outcome:
         return not_applicable(NO_WORK)
     top = ranked[0]
     listed = "; ".join(
-        f"{stats.name} {share_of(stats.self_us, whole):.1%} ({times(stats.count)})" for stats in ranked[:5]
+        f"{stats.name} {share(share_of(stats.self_us, whole))} ({times(stats.count)})" for stats in ranked[:5]
     )
     if share_of(top.self_us, whole) < HOT:
-        return quiet(f"no operator has {HOT:.0%} of the time by itself; the largest by self time: {listed}")
+        return quiet(f"no operator has {share(HOT)} of the time by itself; the largest by self time: {listed}")
     trace = analysis.trace
     rows = rows_named(trace, exactly(top.name), Kind.OP)
     return fired(
-        f"{top.name} is the hotspot: {share_of(top.self_us, whole):.1%} of the time is its own ({us(top.self_us)} in"
+        f"{top.name} is the hotspot: {share(share_of(top.self_us, whole))} of the time is its own ({us(top.self_us)} in"
         f" {top.count} call{'s' if top.count > 1 else ''}).",
-        moment(
-            trace,
-            max(rows.tolist(), key=lambda row: int(trace.slices.duration[row])),
+        Evidence(
             f"the longest call of {top.name}; by self time: {listed}",
+            *moment(trace, max(rows.tolist(), key=lambda row: int(trace.slices.duration[row]))),
         ),
         why=f"self time {us(top.self_us)} of {us(whole)}; totals are nested and are not added",
-        advice=f"Start here: twice as fast, everything would take {1 - share_of(top.self_us, whole) / 2:.0%} of its time. Ask"
+        advice=f"Start here: twice as fast, everything would take {share(1 - share_of(top.self_us, whole) / 2)} of its time. Ask"
         " first whether the same work can be asked for less often, in a smaller data type, or with prepared weights.",
         at_stake_us=top.self_us,
     )
@@ -109,17 +110,17 @@ def gaps_between_operators(analysis: Analysis) -> Outcome:
         return not_applicable("no operator lies on a step's own thread: its operators were not recorded")
     warm = slice(1, None) if analysis.cold_first_step and len(found.gap_us) > 1 else slice(None)
     gaps, lengths = np.array(found.gap_us[warm]), np.array(found.step_us[warm])
-    share, typical = share_of(float(gaps.sum()), float(lengths.sum())), float(np.median(gaps))
+    part, typical = share_of(float(gaps.sum()), float(lengths.sum())), float(np.median(gaps))
     numbers = (
-        f"{us(typical)} of a step outside operators (median of {gaps.size} steps), {share:.1%} of the steps' time"
+        f"{us(typical)} of a step outside operators (median of {gaps.size} steps), {share(part)} of the steps' time"
         + ("; the cold first step is left out" if warm.start else "")
     )
-    if share < GAPS_SHARE or typical < GAPS_LEAST_US:
-        return quiet(f"{numbers}: below {GAPS_SHARE:.0%} or {us(GAPS_LEAST_US)}")
+    if part < GAPS_SHARE or typical < GAPS_LEAST_US:
+        return quiet(f"{numbers}: below {share(GAPS_SHARE)} or {us(GAPS_LEAST_US)}")
     origin = analysis.trace.origin
     begin, end = ((moment_ns - origin) / 1000 for moment_ns in found.longest)
     return fired(
-        f"{share:.1%} of the steps' time runs no operator: it goes to Python, to record_function and to the way between operators.",
+        f"{share(part)} of the steps' time runs no operator: it goes to Python, to record_function and to the way between operators.",
         Evidence(f"the longest gap, {us(end - begin)}; {numbers}", begin, end),
         why=f"{numbers}; the union of the operators on the step's thread is taken off the step",
         advice="Do more work per call (larger batch, fewer small operators), compile the step, or move Python work out of the loop. The"
@@ -143,11 +144,10 @@ def threads_with_operators(analysis: Analysis) -> Outcome:
     return fired(
         f"{len(busy)} threads run operators; the busiest for {us(busy[0][0])}, the next for {us(busy[1][0])}.",
         *(
-            moment(
-                trace,
-                of[np.argmin(trace.slices.start[of])],
+            Evidence(
                 f"thread {trace.slices.lanes[lane][1]}: {of.size} operators, {us(spent)} covered; its first is"
                 f" {trace.name(of[np.argmin(trace.slices.start[of])])}",
+                *moment(trace, of[np.argmin(trace.slices.start[of])]),
             )
             for spent, lane, of in busy[:SHOWN]
         ),
@@ -162,7 +162,7 @@ CPU_RULES: tuple[Rule, ...] = (
         "problem",
         hot_operator,
         "self time of the operator / self time of everything",
-        f"{HOT:.0%}",
+        share(HOT),
         "a run in which this operator is twice as fast and the step is not shorter",
         "Self time is what an operator spends itself, without the operators that it calls. Sorted by it, the first one is where a change"
         " pays. Do not add the 'total' column: a matmul's total holds its mm's total, so the same time would count twice. If one"
@@ -174,7 +174,7 @@ CPU_RULES: tuple[Rule, ...] = (
         "problem",
         gaps_between_operators,
         "sum over steps of (step - union of the operators on its thread) / sum of the steps",
-        f"{GAPS_SHARE:.0%} of the time and {us(GAPS_LEAST_US)} a step (median)",
+        f"{share(GAPS_SHARE)} of the time and {us(GAPS_LEAST_US)} a step (median)",
         "the same step without the profiler taking as long per operator",
         "Between two operators the CPU runs Python: your loop, the module's forward, the way into PyTorch. With small tensors this can"
         " take longer than the operators. A wider batch or fewer, larger operators give it less weight; compiled code runs without"

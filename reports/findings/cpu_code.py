@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.findings.contract import Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.cpu_only import by_name, cpu_rule, share_of, whole_us
 from reports.findings.seen import (
     FUSED_CPP,
@@ -15,17 +15,16 @@ from reports.findings.seen import (
     compiled_rows,
     exactly,
     is_compiled,
-    moment,
     rows_named,
     self_us,
-    times,
     total_us,
     under,
-    us,
 )
+from reports.findings.words import moment
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
 from reports.trace.read import Trace
+from reports.words import share, times, us
 
 _ELEMENTWISE = (
     "add sub rsub mul div neg abs exp log sqrt rsqrt pow square reciprocal sin cos tanh sigmoid relu gelu silu elu hardtanh hardswish"
@@ -77,11 +76,11 @@ def fused_share(analysis: Analysis) -> Outcome:
         )
     trace = analysis.trace
     evidence = [
-        moment(trace, rows[0], f"{name}: {times(int(rows.size))}, {us(self_us(trace, rows))} in all")
+        Evidence(f"{name}: {times(int(rows.size))}, {us(self_us(trace, rows))} in all", *moment(trace, rows[0]))
         for name, rows in by_name(trace, found.rows)[:SHOWN]
     ]
     return fired(
-        f"{found.share:.1%} of the time runs in {found.kernels} fused kernel{'s' if found.kernels > 1 else ''} written by Inductor"
+        f"{share(found.share)} of the time runs in {found.kernels} fused kernel{'s' if found.kernels > 1 else ''} written by Inductor"
         f" ({us(found.self_us)} in {found.calls} calls).",
         *evidence,
         why=f"self time of cpp_fused_* {us(found.self_us)} of {us(whole_us(analysis))}",
@@ -101,17 +100,17 @@ def elementwise_left(analysis: Analysis) -> Outcome:
     found = [(name, of) for name, of in by_name(trace, rows) if share_of(total_us(trace, of), whole) >= LEFT_SHARE]
     if not found:
         return quiet(
-            f"{rows.size} elementwise operators in compiled code, none of them with {LEFT_SHARE:.0%} of the time: all were fused"
+            f"{rows.size} elementwise operators in compiled code, none of them with {share(LEFT_SHARE)} of the time: all were fused"
         )
     spent = sum(total_us(trace, of) for _, of in found)
     return fired(
         f"{len(found)} elementwise operator{'s' if len(found) > 1 else ''} in compiled code still run one by one:"
-        f" {', '.join(name for name, _ in found[:SHOWN])} ({us(spent)}, {share_of(spent, whole):.1%} of the time).",
+        f" {', '.join(name for name, _ in found[:SHOWN])} ({us(spent)}, {share(share_of(spent, whole))} of the time).",
         *(
-            moment(trace, of[0], f"{name}: {times(int(of.size))}, {us(total_us(trace, of))} in all")
+            Evidence(f"{name}: {times(int(of.size))}, {us(total_us(trace, of))} in all", *moment(trace, of[0]))
             for name, of in found[:SHOWN]
         ),
-        why=f"elementwise aten operators that lie in a compiled region and in no other operator; those from {LEFT_SHARE:.0%} of the time",
+        why=f"elementwise aten operators in a compiled region and in no other operator; those from {share(LEFT_SHARE)} of the time",
         advice="Look with TORCH_LOGS=fusion at why they were not fused: a graph break, an operator with a fallback, or a view between"
         " them.",
         at_stake_us=spent,
@@ -126,13 +125,13 @@ def unfused_chain(analysis: Analysis) -> Outcome:
     rows = rows_named(trace, ELEMENTWISE.__contains__, Kind.OP)
     ranked, whole = by_name(trace, rows), whole_us(analysis)
     spent = self_us(trace, rows)
-    numbers = f"{rows.size} calls of {len(ranked)} elementwise operators, {us(spent)}, {share_of(spent, whole):.1%} of the time"
+    numbers = f"{rows.size} calls of {len(ranked)} elementwise operators, {us(spent)}, {share(share_of(spent, whole))} of the time"
     if share_of(spent, whole) < CHAIN_SHARE or rows.size < 2:
-        return quiet(f"{numbers}: below {CHAIN_SHARE:.0%}")
+        return quiet(f"{numbers}: below {share(CHAIN_SHARE)}")
     return fired(
-        f"{share_of(spent, whole):.1%} of the time goes to elementwise operators that run one by one: each reads and writes whole tensors.",
+        f"{share(share_of(spent, whole))} of the time goes to elementwise operators one by one: each reads and writes whole tensors.",
         *(
-            moment(trace, of[0], f"{name}: {times(int(of.size))}, {us(self_us(trace, of))} of self time")
+            Evidence(f"{name}: {times(int(of.size))}, {us(self_us(trace, of))} of self time", *moment(trace, of[0]))
             for name, of in ranked[:SHOWN]
         ),
         why=numbers,
@@ -163,7 +162,7 @@ def packed_linear(analysis: Analysis) -> Outcome:
     return fired(
         f"Linear layers run with packed weights: {numbers}.",
         *(
-            moment(trace, of[0], f"{name}: {times(int(of.size))}, {us(self_us(trace, of))} of self time")
+            Evidence(f"{name}: {times(int(of.size))}, {us(self_us(trace, of))} of self time", *moment(trace, of[0]))
             for name, of in by_name(trace, packed)
         ),
         why=f"{packed.size} of {packed.size + products.size} matrix products are operators of MKL or oneDNN with prepared weights;"
@@ -195,7 +194,7 @@ CPU_CODE_RULES: tuple[Rule, ...] = (
         "hint",
         elementwise_left,
         "elementwise aten operators that lie in a compiled region and in no other operator",
-        f"{LEFT_SHARE:.0%} of the time",
+        f"{share(LEFT_SHARE)} of the time",
         "generated code in which the operator is part of a fused kernel",
         "In compiled code you expect additions and multiplications to vanish into fused kernels. One that still shows up by its own name"
         " reads and writes its tensors by itself. Often a graph break or an operator that Inductor does not generate stands between it and"
@@ -207,7 +206,7 @@ CPU_CODE_RULES: tuple[Rule, ...] = (
         "problem",
         unfused_chain,
         "self time of elementwise aten operators / self time of everything, in a trace without compiled code",
-        f"{CHAIN_SHARE:.0%} of the time",
+        f"{share(CHAIN_SHARE)} of the time",
         "a compiled run of the same chain that takes as long",
         "An addition of two large tensors is limited by memory, not by arithmetic: it reads two tensors and writes a third. A chain of"
         " such operators writes every intermediate result to memory only to read it back. torch.compile turns the chain into one kernel"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reports.findings.contract import Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.seen import (
     FRAMES,
     SHOWN,
@@ -13,17 +13,16 @@ from reports.findings.seen import (
     exactly,
     host_bound,
     host_self_us,
-    moment,
     rows_named,
-    times,
     total_us,
     under,
-    us,
 )
+from reports.findings.words import moment
 from reports.trace.analyse import Analysis
 from reports.trace.categories import ENQUEUES, Call, Kind, call_of
 from reports.trace.operators import METADATA_ONLY, ChainNode
 from reports.trace.read import Trace
+from reports.words import share, times, us
 
 PRODUCTS = ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::addbmm")
 """Operators that end in a matrix product of the vendor's library."""
@@ -60,7 +59,7 @@ def canonical_chain(analysis: Analysis) -> Outcome:
         words = " → ".join(node.name for node in path)
         row = _first(trace, path)
         text = f"{words}, {times(path[-1].count)}"
-        evidence.append(moment(trace, row, text))
+        evidence.append(Evidence(text, *moment(trace, row)))
     longest = " → ".join(node.name for node in found[0])
     step = (
         "" if any(_step(path[0].name) for path in found) else " (no ProfilerStep above: the recording has no schedule)"
@@ -146,10 +145,9 @@ def _matmul(analysis: Analysis, product: str, meaning: str) -> Outcome:
     calls, queries = _calls_under(trace, inside)
     words = f"{calls:.3g} run-time calls each, {queries:.3g} of them queries" if analysis.has_gpu else "no GPU"
     evidence = [
-        moment(
-            trace,
-            inside[0],
+        Evidence(
             f"the first {product} under aten::matmul, {us(total_us(trace, inside[:1]))} on the host",
+            *moment(trace, inside[0]),
         )
     ]
     return fired(
@@ -215,7 +213,7 @@ def one_addmm(analysis: Analysis) -> Outcome:
         rows = fused[mask]
         if rows.size:
             parts.append(f"{times(int(rows.size)).capitalize()}, {sentence}.")
-            evidence.append(moment(trace, rows[0], f"the first aten::addmm {one}; there are {rows.size}"))
+            evidence.append(Evidence(f"the first aten::addmm {one}; there are {rows.size}", *moment(trace, rows[0])))
     return fired(
         " ".join(parts),
         *evidence,
@@ -234,19 +232,19 @@ def metadata_operators(analysis: Analysis) -> Outcome:
         return not_applicable(NO_OPERATORS)
     found = [stats for stats in analysis.operators if stats.kind == "operator" and stats.name in METADATA_ONLY]
     spent, host = sum(stats.self_us for stats in found), host_self_us(analysis)
-    share = spent / host if host else 0.0
+    part = spent / host if host else 0.0
     calls = sum(stats.count for stats in found)
-    numbers = f"{calls} calls take {us(spent)} of self time, {share:.1%} of the host's {us(host)}"
-    if share < METADATA_SHARE or spent < METADATA_LEAST_US:
-        return quiet(f"{numbers}: below {METADATA_SHARE:.0%} or {us(METADATA_LEAST_US)}")
+    numbers = f"{calls} calls take {us(spent)} of self time, {share(part)} of the host's {us(host)}"
+    if part < METADATA_SHARE or spent < METADATA_LEAST_US:
+        return quiet(f"{numbers}: below {share(METADATA_SHARE)} or {us(METADATA_LEAST_US)}")
     trace, evidence = analysis.trace, []
     for stats in found[:SHOWN]:
         row = rows_named(trace, exactly(stats.name), Kind.OP)[0]
         text = f"{stats.name}: {times(stats.count)}, {us(stats.self_us)} of self time"
-        evidence.append(moment(trace, row, text))
+        evidence.append(Evidence(text, *moment(trace, row)))
     bound = host_bound(analysis)
     return fired(
-        f"Operators that only change a tensor's shape or strides cost {us(spent)} on the host, {share:.1%} of its time.",
+        f"Operators that only change a tensor's shape or strides cost {us(spent)} on the host, {share(part)} of its time.",
         *evidence,
         why=numbers + ("" if bound else "; the GPU is what the run waits for, so this time is hidden behind it"),
         advice="Make views once, outside the loop; keep weights in the layout in which they are used; or let torch.compile resolve"
@@ -327,7 +325,7 @@ DISPATCH_RULES: tuple[Rule, ...] = (
         family="dispatch",
         severity="hint",
         formula="sum of self time of view, t, as_strided, expand, empty ... / self time of the host without waits",
-        threshold=f"at least {METADATA_SHARE:.0%} of the host's time and {us(METADATA_LEAST_US)}",
+        threshold=f"at least {share(METADATA_SHARE)} of the host's time and {us(METADATA_LEAST_US)}",
         refuted_by="a run with the views made once outside the loop that takes as long per step",
         explanation="view, t or as_strided launch nothing: they write down another way to look at the same memory. Each still costs a"
         " microsecond or so on the host, because it passes through the dispatcher like any operator. In a model of many small layers"

@@ -12,12 +12,14 @@ import numpy as np
 from reports.findings.compiled import COMPILE_RULES, needs_a_pair
 from reports.findings.contract import Evidence, Finding, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.cpu_code import ELEMENTWISE, PACKED
-from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, host_bound, rows_named, self_us, under, us
+from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, host_bound, rows_named, self_us, under
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
 from reports.trace.kernels import KernelClass
 from reports.trace.regime import ARITHMETIC
 from reports.trace.steps import STEP
+from reports.words import size as size_of_bytes
+from reports.words import us
 
 Fusion = Literal["dispatcher-level", "kernel-level", "dispatcher- and kernel-level", "none", "unknown"]
 
@@ -29,7 +31,6 @@ EXPLAINED = 0.5
 
 FUSED_GPU = re.compile(r"triton_\w*fused|^triton_")
 FUNCTOR = re.compile(r"CUDAFunctor_(\w+?)\b|::(\w+?)_kernel_(?:cuda|impl)|(\w+?)Functor")
-MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def _fused(pair: Pair) -> Outcome:
     ]
     for copy in pair.copies_added:
         rate = f", {copy.read_plus_write_tb_s:.4g} TB/s read and written" if copy.read_plus_write_tb_s else ""
-        size = "" if copy.bytes is None else f", {copy.bytes:,.0f} bytes"
+        size = "" if copy.bytes is None else f", {size_of_bytes(copy.bytes)}"
         evidence.append(Evidence(f"added: {copy.name}, {copy.per_step:.4g} a step, {us(copy.us)} each{size}{rate}"))
     if pair.gpu_time_ratio is not None and pair.eager_gpu_us is not None and pair.compiled_gpu_us is not None:
         evidence.append(
@@ -401,7 +402,7 @@ def _story(
         names = list(dict.fromkeys(short(change.name) for change in gone))
         parts.append(f"elementwise {', '.join(names[:4])}{' and others' if len(names) > 4 else ''} gone")
     for copy in copies:
-        size = "" if copy.bytes is None else f"{copy.bytes / MEBIBYTE:.3g} MiB "
+        size = "" if copy.bytes is None else f"{size_of_bytes(copy.bytes)} "
         count = "one" if copy.per_step == 1 else f"{copy.per_step:.3g}"
         where = "device copy" if "DtoD" in copy.name else copy.name
         rate = f" ({copy.read_plus_write_tb_s:.2f} TB/s read and written)" if copy.read_plus_write_tb_s else ""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.findings.contract import Evidence
 from reports.trace.analyse import Analysis
 from reports.trace.categories import HOST, Kind
 from reports.trace.read import Trace
@@ -98,12 +96,6 @@ def self_us(trace: Trace, rows: Rows) -> float:
     return float(trace.nesting.self_time[rows].sum()) / 1000
 
 
-def moment(trace: Trace, row: int | np.integer[Any], text: str) -> Evidence:
-    """A sentence about one slice, with its time from the trace's first event."""
-    begin = int(trace.slices.start[row]) - trace.origin
-    return Evidence(text, begin / 1000, (begin + int(trace.slices.duration[row])) / 1000)
-
-
 def host_self_us(analysis: Analysis) -> float:
     """Self time of everything on the host but waits for the GPU, in us."""
     return max(analysis.host.self_cpu_total_us - analysis.host.synchronize_us, 0.0)
@@ -112,22 +104,3 @@ def host_self_us(analysis: Analysis) -> float:
 def host_bound(analysis: Analysis) -> bool:
     """Whether time saved on the host shortens the run: without a GPU, or where one mostly waits."""
     return not analysis.devices or any(found.bound in ("overhead-bound", "mixed") for found in analysis.regimes)
-
-
-def times(n: int) -> str:
-    """ "once", "2 times" ..."""
-    return "once" if n == 1 else f"{n} times"
-
-
-def percent(share: float) -> str:
-    """A share; a small one is not called none."""
-    return "less than 0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
-
-
-def us(value: float) -> str:
-    """A time with its unit, three significant digits and no false ones."""
-    if value >= 1e6:
-        return f"{value / 1e6:.3g} s"
-    if value >= 1e4:
-        return f"{value / 1e3:.3g} ms"
-    return f"{value:.1f} us" if value < 100 else f"{value:.0f} us"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.trace.analyse import Analysis
-from reports.words import us
+from reports.words import share, us
 
 
 def health(analysis: Analysis) -> Outcome:
@@ -40,7 +40,7 @@ def activity_missing(analysis: Analysis) -> Outcome:
         return fired(
             "More than half of the launches have no GPU slice: part of the GPU's activity is missing",
             Evidence(f"{unseen:,} of {launches:,} launches have no slice"),
-            why=f"{unseen / launches:.0%} of the launches led to nothing that was recorded",
+            why=f"{share(unseen / launches)} of the launches led to nothing that was recorded",
             advice="Stop the profiler only after torch.cuda.synchronize(), and record fewer steps.",
         )
     return quiet(f"{launches - unseen:,} of {launches:,} launches have their GPU slices")

@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,14 +145,26 @@ def selected(text: str) -> str:
 OWN_FOLDER = str(Path(__file__).resolve().parents[2])
 """Where the suite itself lies: the user's own choice, so no bundle shows it."""
 
+HOMES = r"/home/[^/\s:;,\"']+|/Users/[^/\s:;,\"']+|/root"
+BEFORE = r"(?:(?<![\w/.-])|(?<=-[ILB]))"
+"""What may stand before a path: nothing that would make it the end of another one, or a compiler's option."""
+
+
+def own_places() -> list[tuple[str, str]]:
+    """Folders of the user's own choice, with what is shown instead: the suite, its Python, and where caches and temporary files go."""
+    places = [(OWN_FOLDER, "<speedproof>")]
+    if sys.prefix != sys.base_prefix:
+        places.append((sys.prefix, "<venv>"))
+    places.append((os.environ.get("XDG_CACHE_HOME", ""), "<cache>"))
+    temporary = os.environ.get("TMPDIR", "").rstrip("/")
+    places.append(("" if temporary in ("/tmp", "/var/tmp", "/dev/shm") else temporary, "<tmp>"))
+    return [(folder.rstrip("/"), shown) for folder, shown in places if len(folder) > 1]
+
 
 def without_home(text: str, home: str | None = None) -> str:
-    """`text` with the suite's own folder as "<speedproof>", home directories as "~", and no user in Inductor's default cache folder."""
-    if len(OWN_FOLDER) > 1:
-        text = re.sub(rf"(?<![\w/.-]){re.escape(OWN_FOLDER)}(?![\w.-])", "<speedproof>", text)
+    """`text` with the user's own places by name (`own_places`), home directories as "~", and no user in Inductor's default cache folder."""
     own = home if home is not None else os.environ.get("HOME", "")
-    if len(own) > 1:
-        text = re.sub(rf"(?<![\w/.-]){re.escape(own.rstrip('/'))}(?![\w.-])", "~", text)
-    text = re.sub(r"(?<![\w/.-])(?:/home/[^/\s:;,\"']+|/Users/[^/\s:;,\"']+|/root)(?![\w.-])", "~", text)
-    text = re.sub(r"(?<=-[ILB])(?:/home/[^/\s:;,\"']+|/Users/[^/\s:;,\"']+|/root)(?![\w.-])", "~", text)
+    for folder, shown in [*own_places(), *([(own.rstrip("/"), "~")] if len(own) > 1 else [])]:
+        text = re.sub(rf"{BEFORE}{re.escape(folder)}(?![\w.-])", shown, text)
+    text = re.sub(rf"{BEFORE}(?:{HOMES})(?![\w.-])", "~", text)
     return re.sub(r"(torchinductor_)[^/\s:;,\"']+", r"\1<user>", text)

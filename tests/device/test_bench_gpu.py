@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -144,18 +146,91 @@ def test_the_prepared_script_prints_its_plan_without_a_gpu() -> None:
         ["bash", "docker/gpu-check", "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and done.stderr == ""
-    assert "s in all" in done.stdout and all(name in done.stdout for name in ("smoke", "matmul", "others", "pack"))
+    names = ("look", "smoke", "matmul", "models", "rest", "pack")
+    assert all(f"  {name}" in done.stdout for name in names)
+    seconds = {name: int(text) for name, text in re.findall(r"^  (\w+) +(?:about|at most) +(\d+) s", done.stdout, re.M)}
+    assert tuple(seconds) == names
+    total = re.search(r"about (\d+) s in all there, without rest", done.stdout)
+    assert total and int(total[1]) == sum(seconds.values()) - seconds["rest"] <= 360
+
+
+def test_the_plan_says_when_more_processes_do_not_fit() -> None:
+    done = subprocess.run(
+        ["bash", "docker/gpu-check", "--dry-run"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PROCESSES": "3"},
+    )
+    assert "--processes 3 " in done.stdout and "more than 360 s" in done.stdout
+
+
+STAND_IN = """#!/bin/bash
+case "$*" in
+  *bench-gpu*) echo "$*" >>"{log}"; [[ $* != *"--cases matmul_add "* ]] || sleep {smoke} ;;
+  *summary*) cat "$3/stages" ;;
+esac
+"""
+
+
+def checked(folder: Path, smoke_s: int = 0, **environment: str) -> tuple[list[str], list[str]]:
+    """gpu-check with a stand-in for Python: the commands that it gave, and what its summary says of the stages."""
+    log, python = folder / "commands", folder / "python"
+    log.write_text("")
+    python.write_text(STAND_IN.format(log=log, smoke=smoke_s))
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "docker/gpu-check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHON": str(python), "OUT": str(folder / "out"), **environment},
+    )
+    stages = [line for line in (folder / "out" / "summary.txt").read_text().splitlines() if "|" in line]
+    assert done.stdout.endswith("\n".join(stages) + "\n")
+    return log.read_text().splitlines(), stages
+
+
+def test_the_script_measures_three_processes_where_they_start_quickly(tmp_path: Path) -> None:
+    commands, stages = checked(tmp_path)
+    assert [stage.split("|")[:2] for stage in stages] == [
+        [n, "ok"] for n in ("look", "smoke", "matmul", "models", "rest")
+    ]
+    assert "--processes 3 " in commands[1]
+
+
+def test_the_script_measures_one_process_where_they_start_slowly(tmp_path: Path) -> None:
+    commands, _ = checked(tmp_path, smoke_s=2, SLOW_SMOKE_S="1")
+    assert "--processes 1 " in commands[1]
+
+
+def test_what_may_be_left_out_is_left_out_where_no_time_is_left(tmp_path: Path) -> None:
+    """With 24 s in all, 9 are left behind smoke's limit: less than a stage can show anything in."""
+    commands, stages = checked(tmp_path, BUDGET="24")
+    assert commands == [] and all("left out" in stage for stage in stages[1:])
+
+
+def test_a_summary_says_what_an_interrupted_run_holds() -> None:
+    found = importlib.util.spec_from_file_location("gpu_check", ROOT / "docker" / "gpu_check.py")
+    assert found and found.loader
+    gpu_check = importlib.util.module_from_spec(found)
+    found.loader.exec_module(gpu_check)
+    loaded = reader.load(ROOT / "docs" / "samples" / "h200" / "20261129-230109-smoke-7017")
+    assert list(gpu_check.parts(loaded)) == [
+        f"  matmul_add/{case}-bf16-hot: 3 of 3 processes, profile, pass cold; not there: pass warm"
+        for case in (64, 4096)
+    ]
 
 
 def test_the_scripts_stages_are_runs_that_can_be_planned() -> None:
     """Its words are the suite's: every case and arm it names can be planned."""
-    import re
-
     from suite.plan import Request, plan_arms, plan_cases
 
     text = (ROOT / "docker" / "gpu-check").read_text()
     lines = re.findall(r"--preset (\w+).*?--cases (\S+) --arms (\S+)(?:.*--passes ([\w,]+))?", text)
-    assert len(lines) == 3
+    assert len(lines) == 4
     for preset, cases, arms, passes in lines:
         gpu = schema.Device(kind="cuda")
         planned = plan_cases(Request(preset, cases, arms, device=gpu, walkthrough=bool(passes), passes=passes))

@@ -60,6 +60,28 @@ def test_home_directories_and_users_are_taken_out(text: str, shown: str) -> None
     assert files.without_home(text, home="/data/people/cy") == shown
 
 
+def test_a_users_own_folders_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gpu-check's first run on a real GPU showed: the folders of its caches and of its Python."""
+    monkeypatch.setattr(files.sys, "prefix", "/data/di/torch/.venv")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/scratch/di/tmp.Ab12/cache/")
+    monkeypatch.setenv("TMPDIR", "/scratch/di")
+    for text, shown in {
+        "/data/di/torch/.venv/bin/python3": "<venv>/bin/python3",
+        "g++ -I/data/di/torch/.venv/include -L/scratch/di/tmp.Ab12/cache/x": "g++ -I<venv>/include -L<cache>/x",
+        "/scratch/di/tmp.Ab12/cache/speedproof/toolchain": "<cache>/speedproof/toolchain",
+        "/scratch/di/other /data/di/torch/.venv2": "<tmp>/other /data/di/torch/.venv2",
+    }.items():
+        assert files.without_home(text) == shown
+
+
+def test_what_every_machine_has_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("prefix", "base_prefix"):
+        monkeypatch.setattr(files.sys, name, "/usr")
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setenv("TMPDIR", "/tmp/")
+    assert files.without_home("/usr/bin/openssl /tmp/x", home="/nowhere") == "/usr/bin/openssl /tmp/x"
+
+
 def test_the_root_is_no_home() -> None:
     assert files.without_home("/usr/lib", home="/") == "/usr/lib"
 

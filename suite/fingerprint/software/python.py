@@ -21,7 +21,7 @@ def read() -> Facts:
         "optimised_build": ok("--enable-optimizations" in options, "sysconfig CONFIG_ARGS"),
         "link_time_optimised_build": ok("--with-lto" in options, "sysconfig CONFIG_ARGS"),
         "debug_build": ok(hasattr(sys, "gettotalrefcount"), "sys.gettotalrefcount"),
-        "prefix": ok(without_home(sys.prefix), "sys.prefix", "home directories are written as ~"),
+        "prefix": ok(without_home(sys.prefix), "sys.prefix", "a user's own folders are not shown"),
         "virtual_environment": ok(sys.prefix != sys.base_prefix, "sys.prefix, sys.base_prefix"),
         "hash_seed_fixed": ok(not sys.flags.hash_randomization, "sys.flags.hash_randomization"),
         **packages.read(),

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from reports.compare.machines import UNKNOWN, Group, groups, model
+from suite.bundle import schema
 from tests.reports.compare.bundles import POINTWISE, arms, bundle, fact, gathered
 
 TIMES = {POINTWISE: arms(100e3, 50e3, processes=2)}
@@ -48,6 +49,40 @@ def test_units_that_hide_their_identity_make_no_product(tmp_path: Path) -> None:
 def test_an_identity_that_equal_machines_share_tells_no_units_apart(tmp_path: Path) -> None:
     paths = [bundle(tmp_path / name, TIMES, facts={"identity": {"machine_id": fact(name, "masked")}}) for name in "abc"]
     assert grouped(*paths) == [("ABC", 1)]
+
+
+def on_gpu(folder: Path, salted: dict[int, str], *, measured: int = 0, unit: str | None = "one host") -> Path:
+    """A run on one of a host's GPUs, which are named by their salted identities."""
+    facts = {f"gpu {number} uuid_salted": fact(value or None) for number, value in salted.items()}
+    facts |= {f"gpu {number} pci_bus_id": fact(f"00000000:0{number}:00.0") for number in salted}
+    device = schema.Device(kind="cuda", name="Fast GPU", index=measured, bus_id=f"00000000:0{measured}:00.0")
+    return bundle(folder, TIMES, unit=unit, facts={"gpu": facts}, device=device)
+
+
+def test_gpus_are_units_by_their_own_identity(tmp_path: Path) -> None:
+    both = {0: "aa", 1: "bb"}
+    paths = [on_gpu(tmp_path / name, both, measured=number) for name, number in (("a", 0), ("b", 1), ("c", 0))]
+    assert grouped(*paths) == [("ABC", 2)]
+    elsewhere = on_gpu(tmp_path / "d", both, measured=1, unit="another host")
+    assert grouped(*paths, elsewhere) == [("ABCD", 2)]
+
+
+def test_a_gpu_without_an_identity_is_counted_as_its_machine(tmp_path: Path) -> None:
+    paths = [on_gpu(tmp_path / f"m{number}", {0: "", 1: ""}, measured=number) for number in (0, 1)]
+    assert grouped(*paths) == [("AB", 1)]
+    assert grouped(*paths, on_gpu(tmp_path / "c", {0: ""}, unit="another host")) == [("ABC", 2)]
+
+
+def test_a_gpu_at_another_place_than_the_one_measured_lends_no_identity(tmp_path: Path) -> None:
+    here = on_gpu(tmp_path / "a", {0: "aa"}, unit="1")
+    lost = bundle(
+        tmp_path / "b",
+        TIMES,
+        unit="2",
+        facts={"gpu": {"gpu 0 uuid_salted": fact("aa"), "gpu 1 uuid_salted": fact("cc")}},
+        device=schema.Device(kind="cuda", name="Fast GPU", bus_id="00000000:07:00.0"),
+    )
+    assert grouped(here, lost) == [("AB", 2)]
 
 
 def test_gpus_and_products_are_part_of_the_model(tmp_path: Path) -> None:

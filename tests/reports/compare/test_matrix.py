@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from reports.compare.ceilings import Share, ceilings, least_times
+from reports.compare.ceilings import Ceiling, Share, ceilings, least_times
 from reports.compare.cells import Cell, Row
 from reports.compare.matrix import Comparison, compare
 from suite.bundle import schema
@@ -18,6 +18,7 @@ from suite.bundle.writer import Bundle
 from suite.statistics.ratio import Interval
 from suite.statistics.unpaired import welch
 from suite.statistics.verdict import NoiseFloor
+from tests import samples
 from tests.reports.compare.bundles import MATMUL, POINTWISE, arms, bundle, gathered
 
 
@@ -252,23 +253,54 @@ def test_the_small_product_says_nothing_about_another_dtype(tmp_path: Path) -> N
     assert isinstance(found[1], str)
 
 
-def test_a_reading_that_names_its_dtype_is_the_ceiling_of_that_dtype() -> None:
-    readings = [
-        SimpleNamespace(
-            triad_bytes=10**9, triad_ns=10**6, gemm_operations=2 * 8192**3, gemm_ns=10**6 * n, gemm_dtype="bfloat16"
+def reading(gemm_ms: float, dtype: str = "bfloat16") -> schema.State:
+    return schema.State(
+        case=POINTWISE, process=0, incarnation=0, before_block=0, at_ns=1, triad_bytes=10**9, triad_ns=10**6,
+        gemm_operations=2 * 8192**3, gemm_ns=round(gemm_ms * 1e6), gemm_dtype=dtype,
+    )  # fmt: skip
+
+
+def seen(states: list[schema.State], **facts: object) -> tuple[Ceiling, ...]:
+    """The ceilings of a run with these readings, and these facts of the device's own."""
+    own = {
+        f"{name} {'bytes/s' if name == 'copy' else 'FLOP/s'}": schema.Fact(
+            value=value, source="test", status="ok", note="8192 x 8192 x 8192"
         )
-        for n in (3, 2)
-    ]
-    memory, arithmetic = ceilings(SimpleNamespace(states=readings))  # type: ignore[arg-type]
+        for name, value in facts.items()
+    }
+    fingerprint = schema.Fingerprint(schema_version=schema.SCHEMA_VERSION, facts={"ceilings": own})
+    return ceilings(SimpleNamespace(states=states, fingerprint=fingerprint))  # type: ignore[arg-type]
+
+
+def test_a_reading_that_names_its_dtype_is_the_ceiling_of_that_dtype() -> None:
+    memory, arithmetic = seen([reading(3), reading(2)])
     assert memory.rate == pytest.approx(1e12)
     assert (arithmetic.dtype, arithmetic.rate) == ("bfloat16", pytest.approx(2 * 8192**3 / 2e-3))
-    rounded = SimpleNamespace(
-        minimum_bytes=None, floating_point_operations=10**9, dtype="float32", matmul_precision="high"
-    )
-    exact = SimpleNamespace(minimum_bytes=None, floating_point_operations=10**9, dtype="float32")
+    rounded = samples.case(minimum_bytes=None, floating_point_operations=10**9, matmul_precision="high")
+    exact = samples.case(minimum_bytes=None, floating_point_operations=10**9)
     fp32 = replace(arithmetic, dtype="float32")
-    assert len(least_times(exact, (fp32,))) == 1 and least_times(rounded, (fp32,)) == []  # type: ignore[arg-type]
+    assert len(least_times(exact, (fp32,))) == 1 and least_times(rounded, (fp32,)) == []
     assert arithmetic.source == "bfloat16 product of 8192 x 8192, best of 2 readings"
+
+
+def test_the_devices_own_ceilings_stand_beside_the_readings_and_the_higher_rate_is_the_ceiling() -> None:
+    found = {(each.bound, each.dtype): each for each in seen([reading(2)], bf16=9e15, tf32=3e14, fp32=5e13, copy=9e11)}
+    assert {key: each.rate for key, each in found.items()} == {
+        ("memory", None): pytest.approx(1e12),  # the triad's, above the copy's
+        ("arithmetic", "bfloat16"): 9e15,
+        ("arithmetic", "float32, rounded"): 3e14,
+        ("arithmetic", "float32"): 5e13,
+    }
+    assert found["arithmetic", "bfloat16"].source == "bfloat16 product of 8192 x 8192 x 8192, before the run"
+    assert found["memory", None].source == "triad, best of 1 reading"
+    rounded = samples.case(minimum_bytes=None, floating_point_operations=3 * 10**14, matmul_precision="high")
+    ((ceiling, least),) = least_times(rounded, tuple(found.values()))
+    assert (ceiling.dtype, least) == ("float32, rounded", pytest.approx(1e9))
+
+
+@pytest.mark.parametrize("value", [None, "fast", True, 0, -1.0, float("inf"), float("nan"), 2**90])
+def test_what_is_no_rate_is_no_ceiling(value: object) -> None:
+    assert seen([], copy=value) == ()
 
 
 def test_numbers_that_no_call_has_are_no_amounts(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,16 +11,11 @@ from reports.compare.matrix import Comparison, compare
 from reports.compare.parity import allowed
 from suite.bundle import schema
 from suite.bundle.errors import BundleError
+from tests import samples
 from tests.reports.compare.bundles import POINTWISE, arms, bundle, gathered
 
 TIMES = {POINTWISE: arms(100e3, 50e3)}
 FASTER = {POINTWISE: arms(50e3, 20e3)}
-
-
-CASE: dict[str, object] = {
-    "workload": "w", "parameters": {"size": 64}, "inputs": [], "dtype": "float32", "weights": None,
-    "floating_point_operations": 1, "minimum_bytes": 1,
-}  # fmt: skip
 
 
 def half(dtype: str) -> dict[str, object]:
@@ -162,14 +156,10 @@ def test_a_case_stands_in_one_row_only_and_in_its_own_when_the_baseline_has_it(t
 
 
 def test_of_two_cases_alike_the_one_in_the_same_precision_is_taken(tmp_path: Path) -> None:
-    wanted, rounded = (
-        SimpleNamespace(**CASE, matmul_precision="highest"),
-        SimpleNamespace(**CASE, matmul_precision="high"),
-    )
-    bf16 = SimpleNamespace(**{**CASE, "dtype": "bfloat16"}, matmul_precision="highest")
-    like = SimpleNamespace(**CASE, matmul_precision="highest")
-    assert _like(wanted, [bf16, rounded, like]) is like  # type: ignore[list-item, arg-type]
-    assert _like(wanted, [bf16, rounded]) is rounded  # type: ignore[list-item, arg-type]
-    assert _like(wanted, [bf16]) is bf16  # type: ignore[list-item, arg-type]
-    cold = SimpleNamespace(**CASE, matmul_precision="highest", cache="cold")
-    assert _like(wanted, [cold]) is None  # type: ignore[list-item, arg-type]
+    wanted, like = samples.case(), samples.case()
+    rounded = samples.case(matmul_precision="high")
+    bf16 = samples.case(dtype="bfloat16")
+    assert _like(wanted, [bf16, rounded, like]) is like
+    assert _like(wanted, [bf16, rounded]) is rounded
+    assert _like(wanted, [bf16]) is bf16
+    assert _like(wanted, [samples.case(cache="cold")]) is None

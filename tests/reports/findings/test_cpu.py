@@ -32,7 +32,7 @@ def test_the_hotspot_is_found_by_self_time_not_by_total() -> None:
     trace = Recording().op("aten::matmul", 0, 100).op("aten::mm", 1, 98)
     outcome = ask(CPU_RULES, "cpu-hotspot", trace.analysis())
     assert outcome.verdict is Verdict.FIRED
-    assert outcome.claim.startswith("aten::mm is the hotspot: 98.0%")
+    assert outcome.claim.startswith("aten::mm is the hotspot: 98 % of")
     assert outcome.at_stake_us == 98
 
 
