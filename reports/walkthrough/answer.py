@@ -76,9 +76,9 @@ def proofs_of(recording: Recording, rule: str, outcome: Outcome) -> list[Proof]:
     """One rule's evidence in this recording."""
     if outcome.verdict is not Verdict.FIRED:
         return [Proof(rule, f"{outcome.verdict.value}: {outcome.why}", recording)]
-    return [
-        Proof(rule, seen.text, recording, seen.start_us, seen.end_us) for seen in outcome.evidence[:EVIDENCE]
-    ] or [Proof(rule, outcome.why, recording)]
+    return [Proof(rule, seen.text, recording, seen.start_us, seen.end_us) for seen in outcome.evidence[:EVIDENCE]] or [
+        Proof(rule, outcome.why, recording)
+    ]
 
 
 def fires(recording: Recording, rule: str) -> bool:

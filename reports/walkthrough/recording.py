@@ -67,8 +67,8 @@ class Recording:
 
 @dataclass(frozen=True)
 class Machine:
-    """What is known of the machine beside its traces. `timed` are sentences on the times of calls without the profiler, by size and arm;
-    `conditions` what slowed the device down while it was measured.
+    """What is known of the machine beside its traces. `timed` are clauses on the times of calls without the profiler, by size and arm;
+    `conditions` are sentences on what slowed the device down while it was measured.
     """
 
     name: str = ""
