@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from reports.findings import pair
 from reports.findings.contract import Finding, Outcome, not_applicable
+from reports.findings.pair import Pair, compare
 from reports.findings.registry import findings
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
@@ -126,15 +126,15 @@ class Recordings:
                 return eager, compiled
         return None
 
-    def pair(self, couple: tuple[Recording, Recording]) -> pair.Pair:
+    def pair(self, couple: tuple[Recording, Recording]) -> Pair:
         """Both recordings compared; every couple once."""
         key = (couple[0].label, couple[1].label)
         if key not in self._pairs:
-            self._pairs[key] = pair.compare(couple[0].analysis, couple[1].analysis)
+            self._pairs[key] = compare(couple[0].analysis, couple[1].analysis)
         return self._pairs[key]
 
     @cached_property
-    def _pairs(self) -> dict[tuple[str, str], pair.Pair]:
+    def _pairs(self) -> dict[tuple[str, str], Pair]:
         return {}
 
 

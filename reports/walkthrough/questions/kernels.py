@@ -42,7 +42,8 @@ def heavy(recordings: Recordings) -> Answer:
     more, less = ("mm", "add") if mm.total_us >= add.total_us else ("add", "mm")
     first, second = (mm, add) if more == "mm" else (add, mm)
     says = (
-        f"{more} is the heavy one: {whole(first.median_us)} a call, {share(first.share)} of the GPU's time; {less} {whole(second.median_us)}."
+        f"{more} is the heavy one: {whole(first.median_us)} a call, {share(first.share)} of the GPU's time; {less}"
+        f" {whole(second.median_us)}."
         f" mm {asked} and launches through {between(sorted(of_mm.launches))}; add launches through {between(sorted(of_add.launches))}"
         f"{' and asks nothing' if not of_add.queries else ''}."
     )
@@ -107,7 +108,8 @@ def other_machine(recording: Recording, of_mm: Launches) -> tuple[str, ...]:
         if here.prefix and here.prefix != usual.prefix:
             where = f" for {here.architecture} GPUs" if here.architecture else ""
             told.append(
-                f"the product's kernel is of another family: {here.prefix}... are {here.library}{where}, {usual.prefix}... the A100's; tiles,"
+                f"the product's kernel is of another family: {here.prefix}... are {here.library}{where}, {usual.prefix}... the"
+                f" A100's; tiles,"
                 " registers and grids follow from that"
             )
     others = [name for name in of_mm.launches if name != theirs.LAUNCH]
@@ -115,8 +117,10 @@ def other_machine(recording: Recording, of_mm: Launches) -> tuple[str, ...]:
         told.append(f"the product is launched through {between(others)}, not {theirs.LAUNCH}: {_launch_api(others[0])}")
     if of_mm.total and not of_mm.queries:
         told.append(
-            f"no query of the device precedes the product's {of_mm.total} launches, where the A100's library asked for the occupancy before"
-            " each: this library chose its kernel without asking in the recorded steps, so that the rule 'a query means a heavy kernel' says"
+            f"no query of the device precedes the product's {of_mm.total} launches, where the A100's library asked for the"
+            f" occupancy before"
+            " each: this library chose its kernel without asking in the recorded steps, so that the rule 'a query means a heavy"
+            " kernel' says"
             " nothing here; registers, shared memory and time do"
         )
     each, moved = memsets(recording.analysis)
@@ -224,7 +228,8 @@ def _spread_on_cpu(recordings: Recordings) -> Answer:
     times = np.array([step.host_us for step in recording.analysis.steps])
     mean, median = float(times.mean()), float(np.median(times))
     return Answer(
-        f"On the CPU the steps tell: mean {whole(mean)}, median {whole(median)}, longest {whole(float(times.max()))} of {times.size} steps at"
+        f"On the CPU the steps tell: mean {whole(mean)}, median {whole(median)}, longest {whole(float(times.max()))} of"
+        f" {times.size} steps at"
         f" {recording.shape}. The report's distributions, from hundreds of calls without the profiler, are the answer to trust.",
         (
             Beside("mean", f"{whole(theirs.MEAN_US)}, a GPU's kernel", f"{whole(mean)}, whole steps"),

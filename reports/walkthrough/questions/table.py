@@ -103,7 +103,8 @@ def _other_bound(recording: Recording) -> tuple[str, ...]:
     busy = sorted(step.gpu_busy_us for step in analysis.steps)[len(analysis.steps) // 2]
     return (
         f"not compute-bound here, but {word}: a product takes {us(found.median_us)} ({us(theirs.TYPICAL_US)} on the A100), and a step's"
-        f" GPU work ({us(busy)}) is no longer than what the host needs for a step under the profiler ({us(host)}), so that the GPU waits for"
+        f" GPU work ({us(busy)}) is no longer than what the host needs for a step under the profiler ({us(host)}), so that the GPU"
+        f" waits for"
         " its launches"
         if busy <= 1.25 * host
         else f"not compute-bound here, but {word}: see the share of the GPU's time above",

@@ -102,7 +102,8 @@ def late_kernel(recordings: Recordings) -> Answer:
         ),
         (*_delay_proof(recording, delay), *prove(recording, "clock-skew", "R12")),
         (
-            "no offset between the lanes here: the profiler's buffers were ready and the clocks agree, so that a delay of milliseconds is no"
+            "no offset between the lanes here: the profiler's buffers were ready and the clocks agree, so that a delay of"
+            " milliseconds is no"
             " property of launching",
         )
         if delay <= ARRIVES_US
@@ -147,7 +148,10 @@ def buffer_request(recordings: Recordings) -> Answer:
     recording = recording if recording is not None and (seen is None or fires(recording, "R12")) else seen
     assert recording is not None
     outcome = recording.outcome("R12")
-    meaning = "The profiler keeps its records in buffers of the host's memory (not the GPU's); a request in the lane is the profiler at work."
+    meaning = (
+        "The profiler keeps its records in buffers of the host's memory (not the GPU's); a request in the lane is the profiler"
+        " at work."
+    )
     says = f"{outcome.claim}. {meaning}" if outcome.verdict is Verdict.FIRED else f"Here {outcome.why}. {meaning}"
     here = device(recording.analysis)
     lost = here.idle_us.get(Cause.PROFILER.value, 0.0) if here else 0.0
@@ -185,7 +189,8 @@ def synchronize(recordings: Recordings) -> Answer:
     idle = f"{100 * (1 - span / wait):.1f} %" if fits else "the GPU's work does not lie within it"
     if fired and fits:
         says = (
-            f"The last wait takes {us(wait)}, and all of the GPU's work spans {us(span)}: the GPU is {idle} idle in it. The profiler calls"
+            f"The last wait takes {us(wait)}, and all of the GPU's work spans {us(span)}: the GPU is {idle} idle in it. The"
+            f" profiler calls"
             " it to collect its own records when the window ends; it is no part of the program."
         )
     elif fired:
