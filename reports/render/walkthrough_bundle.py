@@ -6,12 +6,24 @@ from collections import Counter
 from collections.abc import Sequence
 
 from reports.render import numbers
+from reports.render.plain_text import plain
 from reports.render.trace_summary import CaseTrace
+from reports.render.walkthrough_document import shown
+from reports.render.walkthrough_view import Page
 from reports.results import ArmResult, Results
 from reports.walkthrough.recording import Machine, Recording, Recordings
 from reports.walkthrough.workload import WORKLOAD, dtype_of, work_of
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
+
+
+def page_of(bundle: Loaded, traces: Sequence[CaseTrace], found: Results) -> Page | str | None:
+    """The walkthrough's page of a bundle; why it could not be made; None where the bundle holds no trace of matmul_add."""
+    try:
+        asked = recordings(bundle, traces, found)
+        return None if asked is None else shown(asked)
+    except Exception as error:  # as with a single trace: a report about hours of measuring comes out all the same
+        return plain(f"The questions could not be asked ({type(error).__name__}: {error}). Please report this.", 400)
 
 
 def recordings(bundle: Loaded, traces: Sequence[CaseTrace], found: Results) -> Recordings | None:

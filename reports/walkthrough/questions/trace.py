@@ -152,7 +152,9 @@ def buffer_request(recordings: Recordings) -> Answer:
         "The profiler keeps its records in buffers of the host's memory (not the GPU's); a request in the lane is the profiler"
         " at work."
     )
-    says = f"{outcome.claim}. {meaning}" if outcome.verdict is Verdict.FIRED else f"Here {outcome.why}. {meaning}"
+    fired = outcome.verdict is Verdict.FIRED
+    seen_here = outcome.evidence[0].text if fired else "none recorded"
+    says = f"Seen in {recording.label}: {seen_here}. {meaning}" if fired else f"Here {outcome.why}. {meaning}"
     here = device(recording.analysis)
     lost = here.idle_us.get(Cause.PROFILER.value, 0.0) if here else 0.0
     return Answer(
@@ -161,7 +163,7 @@ def buffer_request(recordings: Recordings) -> Answer:
             Beside(
                 "Activity Buffer Request with wait=0, warmup=0",
                 "seen, at the head of the GPU's lane",
-                outcome.claim or "none recorded",
+                seen_here,
             ),
             Beside("the GPU's idle time within it", "about the whole offset", us(lost)),
         ),
