@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from reports.render import numbers
+from reports.plain import one_line
+from reports.render import numbers, view
 from reports.render.plain_text import plain
 from reports.render.trace_summary import CaseTrace
 from reports.render.walkthrough_document import shown
@@ -66,7 +67,8 @@ def machine(bundle: Loaded, found: Results) -> Machine:
         for arm in case.candidates:
             if arm.ratio is not None:
                 timed.setdefault((work.size, arm.arm.name), _timed(case.baseline, arm))
-    return Machine(bundle.run.device.name, _conditions(bundle), timed)
+    name = bundle.run.device.name or str(view.fact(bundle, "cpu", "model") or "")
+    return Machine(one_line(name, 120), _conditions(bundle), timed)
 
 
 def _timed(eager: ArmResult, arm: ArmResult) -> str:
@@ -84,7 +86,7 @@ def _conditions(bundle: Loaded) -> tuple[str, ...]:
     seen = Counter(condition.partition(", in ")[0] for block in blocks for condition in set(block.conditions))
     facts = bundle.fingerprint.facts.get("gpu", {}) if bundle.fingerprint else {}
     limit = facts.get(f"gpu {bundle.run.device.index} power_limit_w")
-    watts = f" (its power limit is {limit.value:g} W)" if limit and isinstance(limit.value, int | float) else ""
+    watts = f", at a power limit of {limit.value:g} W" if limit and isinstance(limit.value, int | float) else ""
     return tuple(
         f"{count} of this run's {len(blocks)} timed blocks of {WORKLOAD} were {condition}{watts if 'power' in condition else ''}"
         for condition, count in seen.most_common(2)

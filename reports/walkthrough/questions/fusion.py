@@ -37,7 +37,11 @@ def fusion(recordings: Recordings) -> Answer:
     says = f"{verdict}. At {couple[0].shape}: {found.story}."
     if not couple[1].analysis.devices:
         of = fused(couple[1].analysis)
-        says += f" {share(of.share)} of the compiled recording's time runs in {of.kernels} cpp_fused kernels ({of.calls} calls)."
+        says += (
+            f" {share(of.share)} of the compiled recording's time runs in {of.kernels} cpp_fused kernels ({of.calls} calls)."
+            if of.calls
+            else " Of the compiled recording's time nothing runs in cpp_fused kernels: the library's product is all that is left."
+        )
     elif found.gpu_time_ratio is not None:
         says += f" GPU time a step: {us(found.eager_gpu_us or 0)} eager, {us(found.compiled_gpu_us or 0)} compiled."
     contrast = _bias(recordings)
@@ -135,8 +139,11 @@ def second_operation(recordings: Recordings) -> Answer:
     return Answer(
         says,
         (
-            Beside("copied", size(theirs.COPY_BYTES), moved.strip() or "not recorded"),
-            Beside("in", whole(theirs.COPY_US), whole(copy.us)),
+            Beside(
+                "copied",
+                f"{size(theirs.COPY_BYTES)} in {whole(theirs.COPY_US)}",
+                f"{moved.strip() or 'size not recorded'} in {whole(copy.us)}",
+            ),
             Beside(
                 "read and written",
                 f"{theirs.COPY_TB_S} TB/s",

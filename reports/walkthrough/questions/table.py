@@ -97,17 +97,13 @@ def _other_bound(recording: Recording) -> tuple[str, ...]:
     """Why a large product is not compute-bound where the A100's is: its GPU is done before its host has launched the next."""
     analysis = recording.analysis
     word, found = bound(analysis), product(analysis)
-    if word == "compute-bound" or found is None or not analysis.steps:
+    if word == "compute-bound" or found is None:
         return ()
-    host = sorted(step.host_us for step in analysis.steps)[len(analysis.steps) // 2]
-    busy = sorted(step.gpu_busy_us for step in analysis.steps)[len(analysis.steps) // 2]
+    idle = recording.outcome("idle")
+    where = f": {idle.claim}" if idle.claim else ""
     return (
-        f"not compute-bound here, but {word}: a product takes {us(found.median_us)} ({us(theirs.TYPICAL_US)} on the A100), and a step's"
-        f" GPU work ({us(busy)}) is no longer than what the host needs for a step under the profiler ({us(host)}), so that the GPU"
-        f" waits for"
-        " its launches"
-        if busy <= 1.25 * host
-        else f"not compute-bound here, but {word}: see the share of the GPU's time above",
+        f"not compute-bound here, but {word}: a product takes {us(found.median_us)} ({us(theirs.TYPICAL_US)} on the A100), and what the"
+        f" host needs for its launches and its first step weighs more beside it{where}",
     )
 
 
