@@ -22,7 +22,7 @@ help: ## This list
 #: CASES           cases instead of the preset's, separated by commas: matmul_add,pointwise_chain/16384x512-fp32
 #: ARMS            arms to compare with eager, separated by commas: inductor,inductor-freezing
 #: DEVICE          bench-gpu: number of the GPU, or of the MIG instance (default: 0)
-#: WALKTHROUGH     bench-gpu: "yes" also writes the walkthrough's own files, traces/01_matmul_add/ in the bundle
+#: WALKTHROUGH     bench-gpu: "yes" also writes the walkthrough's own files, traces/01_matmul_add/; analyze: asks its questions of traces named as these
 #: PASSES          bench-gpu: which of a case's further profiles are made: cold,warm,active20,wait0 (default: all)
 #: PROCESSES       processes a case, instead of the preset's number
 #: PROFILE         "no" leaves the profiling passes out
@@ -131,6 +131,7 @@ system-description: setup ## A finished run's machine as MLPerf describes one (R
 analyze: setup ## Read a torch.profiler trace and tell what it means (TRACE=file; a page in OUTPUT/traces)
 	@if [ -z "$$TRACE" ]; then echo "speedproof: name a trace: make analyze TRACE=trace.json" >&2; exit 2; fi; \
 	if [ -e "$$TRACE" ]; then set -- "$$TRACE"; else set -- $$TRACE; fi; \
+	case $$WALKTHROUGH in yes | YES | 1 | true) exec $(PYTHON_ENV) -m reports walkthrough "$$@" --output "$$OUTPUT/traces" ;; esac; \
 	if [ -n "$$TABLE" ]; then set -- "$$@" --table "$$TABLE"; fi; \
 	if [ -n "$$AGAINST" ]; then set -- "$$@" --against "$$AGAINST"; fi; \
 	case $$JSON in yes | YES | 1 | true) set -- "$$@" --json ;; *) set -- "$$@" --output "$$OUTPUT/traces" ;; esac; \

@@ -1,4 +1,4 @@
-"""The reports' command line: render, analyze, mlperf, compare."""
+"""The reports' command line: render, analyze, walkthrough, mlperf, compare."""
 
 from __future__ import annotations
 
@@ -71,6 +71,26 @@ def analyze(
     from reports.analyze import Request, run
 
     raise SystemExit(run(Request(tuple(traces), table, against, output, json)))
+
+
+@app.command()
+def walkthrough(
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Traces named as the walkthrough names its own: 64_bf16_cold_eager.json, 4096_bf16_warm_compile.json."
+        ),
+    ],
+    output: Annotated[Path | None, typer.Option(help="Write the page (HTML, PDF) into a folder in here.")] = None,
+) -> None:
+    """Ask the profiling walkthrough's questions of these traces, and answer them beside its A100's numbers."""
+    from reports.ask import run
+    from suite.bundle.errors import BundleError
+
+    try:
+        raise SystemExit(run(traces, output))
+    except BundleError as error:
+        refuse(error)
 
 
 @app.command()

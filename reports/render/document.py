@@ -22,10 +22,13 @@ from reports.render import (
     tables,
     trace_document,
     view,
+    walkthrough_document,
+    walkthrough_view,
     waterfall,
 )
 from reports.render.telemetry_chart import telemetry_chart
-from reports.render.trace_summary import CaseTrace, by_case, case_traces, page_names, write_pages
+from reports.render.trace_summary import CaseTrace, by_case, case_traces, page_names, passes_by_case, write_pages
+from reports.render.walkthrough_bundle import page_of
 from reports.results import results
 from reports.state import Regime, regimes
 from suite.bundle import coverage, manifest, reader
@@ -49,6 +52,8 @@ def environment() -> jinja2.Environment:
         tables=tables,
         telemetry_chart=telemetry_chart,
         view=view,
+        walkthrough_page=walkthrough_document.HTML,
+        walkthrough_view=walkthrough_view,
     )
     return env
 
@@ -60,6 +65,8 @@ def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
         **_common(bundle, changed),
         "results": found,
         "traces": by_case(traces),
+        "passes": passes_by_case(bundle.run, traces),
+        "walkthrough": page_of(bundle, traces, found),
         "sentence": view.verdict_sentence(found),
         "rows": tables.result_rows(found),
         "overview": Markup(charts.ratios(found)) if found.comparisons else "",
@@ -80,7 +87,9 @@ def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
 
 def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
     """What every kind of report names."""
-    checked, integrity = view.integrity(manifest.check(bundle.path, ignore=(HTML, PDF, *page_names(bundle.run))))
+    checked, integrity = view.integrity(
+        manifest.check(bundle.path, ignore=(HTML, PDF, walkthrough_document.HTML, *page_names(bundle.run)))
+    )
     return {
         "bundle": bundle,
         "run": bundle.run,
@@ -125,15 +134,25 @@ def render_pdf(html: str, bundle: Loaded) -> bytes:
 def render(path: Path) -> list[Path]:
     """Render a bundle's report.html and report.pdf, renew their checksums, and return their paths.
 
-    Beside every trace that can be read its own page is written, trace.html.
+    Beside every trace that can be read its own page is written, trace.html; with traces of matmul_add also walkthrough.html.
 
     Raises:
         BundleError: not a bundle, damaged, of a newer major schema, or not writable.
     """
     bundle = reader.load(path)
-    traces = [] if bundle.run.ablation else case_traces(bundle)
-    html = render_html(bundle, traces)
-    pages = write_pages(path, traces)
+    pages = []
+    if bundle.run.ablation:
+        html = render_html(bundle)
+    else:
+        traces = case_traces(bundle)
+        named = context(bundle, traces)
+        html = environment().get_template("report.html").render(named)
+        pages = write_pages(path, traces)
+        if isinstance(asked := named["walkthrough"], walkthrough_view.Page):
+            write_bytes(
+                path / walkthrough_document.HTML, walkthrough_document.render_html(asked).encode("utf-8", "replace")
+            )
+            pages.append(walkthrough_document.HTML)
     write_bytes(path / HTML, html.encode())
     write_bytes(path / PDF, render_pdf(html, bundle))
     if manifest.read(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.render import numbers
@@ -32,6 +33,8 @@ class ResultRow:
     accuracy: str = numbers.NO_NUMBER
     note: str = ""
     first: bool = False
+    host: str = ""
+    cache: str = ""
 
 
 def result_rows(found: Results) -> list[ResultRow]:
@@ -50,6 +53,7 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
     compilation = arm.compilation
     word = (arm.verdict.word or "no verdict") if arm.verdict else ""
     note = f"not run: {arm.reason}" if arm.reason else ""
+    enqueued = [block.enqueue_ns for block in arm.blocks if block.enqueue_ns is not None]
     if arm.verdict and arm.verdict.word is None:
         note = arm.verdict.reason
     elif arm.verdict and arm.verdict.advice:
@@ -72,6 +76,8 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
         accuracy=_accuracy(arm) if not is_baseline else numbers.NO_NUMBER,
         note=note,
         first=first,
+        host=numbers.time(statistics.median(enqueued)) if enqueued else "",
+        cache=f"{case.case.cache} cache" if case.case.cache else "",
     )
 
 
@@ -83,39 +89,55 @@ def _accuracy(arm: ArmResult) -> str:
 
 @dataclass(frozen=True)
 class ProfileTable:
-    """An arm's profiler table: rows of (name, calls a step, self time a step, share of self time)."""
+    """An arm's profiler table: `columns` are the titles after the row's name and number of calls, `rows` their cells."""
 
     arm: str
     steps: int
     total: str
-    rows: list[tuple[str, str, str, str]]
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
     left_out: int
     text: str
 
 
 def profile_table(profile: schema.Profile) -> ProfileTable:
-    """The last cycle's table, by self time: only self times add up, totals are nested."""
+    """The last cycle's table: by self time on a CPU, since only self times add up; by the device's total time where there is a device, as
+    the profiler's own table is sorted."""
     cycle = profile.cycles[-1]
     steps = cycle.active_steps
-    total = sum(row.self_cpu_ns for row in cycle.rows) or 1
-    # A GPU's rows are in the order of the device's time, which the text's table shows; here stands the host's.
-    shown = sorted(cycle.rows, key=lambda row: -row.self_cpu_ns)[:PROFILE_ROWS]
+    rows = _without_annotations_on_the_device(cycle.rows)
+    total = sum(row.self_cpu_ns for row in rows) or 1
+    on_device = sum(row.self_device_ns for row in rows if not row.cpu_ns)
+    if on_device:
+        shown = sorted(rows, key=lambda row: (-row.device_ns, -row.self_device_ns, -row.self_cpu_ns))[:PROFILE_ROWS]
+        columns: tuple[str, ...] = ("self device", "device", "self CPU")
+        cells = [tuple(_time(each / steps) for each in (r.self_device_ns, r.device_ns, r.self_cpu_ns)) for r in shown]
+        told = f"{numbers.time(on_device / steps)} of the device and {numbers.time(total / steps)} of the host a step"
+    else:
+        shown = sorted(rows, key=lambda row: -row.self_cpu_ns)[:PROFILE_ROWS]
+        columns = ("self", "share")
+        cells = [(numbers.time(r.self_cpu_ns / steps), numbers.percent(r.self_cpu_ns / total)) for r in shown]
+        told = f"{numbers.time(total / steps)} a step"
     return ProfileTable(
         arm=profile.arm,
         steps=steps,
-        total=numbers.time(total / steps),
-        rows=[
-            (
-                row.name,
-                numbers.count(row.calls / steps),
-                numbers.time(row.self_cpu_ns / steps),
-                numbers.percent(row.self_cpu_ns / total),
-            )
-            for row in shown
-        ],
-        left_out=len(cycle.rows) - len(shown),
+        total=f"{told} under the profiler",
+        columns=columns,
+        rows=[(row.name, numbers.count(row.calls / steps), *cell) for row, cell in zip(shown, cells, strict=True)],
+        left_out=len(rows) - len(shown),
         text=f"cases/{profile.case}/{profile.arm}/profile.txt",
     )
+
+
+def _time(nanoseconds: float) -> str:
+    return numbers.time(nanoseconds) if nanoseconds else numbers.NO_NUMBER
+
+
+def _without_annotations_on_the_device(rows: Sequence[schema.ProfileRow]) -> list[schema.ProfileRow]:
+    """The rows without those that only repeat an annotation on the device's lane: their time is the distance from a first to a last kernel,
+    gaps included, and would be counted beside the kernels'."""
+    on_host = {row.name for row in rows if row.cpu_ns}
+    return [row for row in rows if row.cpu_ns or row.name not in on_host]
 
 
 def parity(bundle: Loaded) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from reports.render.trace_words import Trust, bound_sentence, ordered, trust
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
 from reports.trace.reconcile import reconcile
+from reports.walkthrough.workload import work_of
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
@@ -48,51 +49,72 @@ class Summary:
 
 @dataclass(frozen=True)
 class CaseTrace:
-    """One profiled case and arm: its summary, and its analysis where it could be read."""
+    """One profiled case and arm: its summary, and its analysis where it could be read. `profile_pass` names a further profile of the case,
+    and is empty for the case's own."""
 
     case: str
     summary: Summary
     analysis: Analysis | None = None
     findings: tuple[Finding, ...] = ()
     reconciliation: tuple[str, ...] = ()
+    profile_pass: str = ""
+
+    @property
+    def arm(self) -> str:
+        """The registered arm's name."""
+        return self.summary.arm
+
+
+def _folder(case: str, arm: str, profile_pass: str = "") -> str:
+    return f"cases/{case}/{arm}{f'/passes/{profile_pass}' if profile_pass else ''}"
 
 
 def page_names(run: schema.Run) -> tuple[str, ...]:
     """Where pages of traces may stand, relative to the bundle."""
     arms = dict.fromkeys(arm.name for arm in run.arms)
-    return tuple(f"cases/{case.name}/{arm}/{trace_document.HTML}" for case in run.cases for arm in arms)
+    return tuple(
+        f"{_folder(case.name, arm, one)}/{trace_document.HTML}"
+        for case in run.cases
+        for arm in arms
+        for one in ("", *(each.name for each in case.passes))
+    )
 
 
 def case_traces(bundle: Loaded) -> list[CaseTrace]:
-    """Read the trace of every profiled case and arm, in the order of the plan. A trace that cannot be read is said, never raised."""
+    """Read the trace of every profiled case and arm, and of its further profiles, in the order of the plan.
+
+    A trace that cannot be read is said, never raised.
+    """
     found = []
     baselines = {arm.name for arm in bundle.run.arms if arm.role == "baseline"}
     for case in bundle.run.cases:
-        eager: Analysis | None = None
-        for arm in dict.fromkeys(arm.name for arm in bundle.run.arms):
-            path = bundle.path / "cases" / case.name / arm / trace_document.TRACE
-            if path.is_file():
-                profile = bundle.profiles.get((case.name, arm))
-                found.append(_read(path, case.name, arm, profile, eager))
-                # Plans name the baseline first; what a compiled arm changed is told against it.
-                eager = found[-1].analysis if arm in baselines else eager
+        for one in ("", *(each.name for each in case.passes)):
+            eager: Analysis | None = None
+            for arm in dict.fromkeys(arm.name for arm in bundle.run.arms):
+                path = bundle.path / _folder(case.name, arm, one) / trace_document.TRACE
+                if path.is_file():
+                    found.append(_read(path, bundle, case, arm, one, eager))
+                    # Plans name the baseline first; what a compiled arm changed is told against it.
+                    eager = found[-1].analysis if arm in baselines else eager
     return found
 
 
-def _read(path: Path, case: str, arm: str, profile: schema.Profile | None, eager: Analysis | None) -> CaseTrace:
-    page = f"cases/{case}/{arm}/{trace_document.HTML}"
-    where = f"cases/{case}/{arm}/{path.name}"
+def _read(path: Path, bundle: Loaded, case: schema.Case, arm: str, one: str, eager: Analysis | None) -> CaseTrace:
+    folder = _folder(case.name, arm, one)
+    profile = bundle.passes.get((case.name, arm, one)) if one else bundle.profiles.get((case.name, arm))
+    where = f"{folder}/{path.name}"
     try:
-        analysis = analyse(path)
+        analysis = analyse(path, work_of(case))
         told = findings(analysis, eager)
         table = reconcile(analysis, profile.cycles[-1].rows).sentences() if profile else ()
-        return CaseTrace(case, summary(analysis, told, arm, page), analysis, told, table)
+        shown = summary(analysis, told, arm, f"{folder}/{trace_document.HTML}")
+        return CaseTrace(case.name, shown, analysis, told, table, one)
     except TraceError as error:
         # The bundle may have moved since, and its report has to be the same wherever it lies.
-        return CaseTrace(case, Summary(arm, "", plain(str(error).replace(str(path), where))))
+        problem = plain(str(error).replace(str(path), where))
     except Exception as error:  # a report about hours of measuring comes out, whatever one trace does to its analysis
-        problem = f"{where}: could not be analysed ({type(error).__name__}: {error}). Please report this."
-        return CaseTrace(case, Summary(arm, "", plain(problem, 400)))
+        problem = plain(f"{where}: could not be analysed ({type(error).__name__}: {error}). Please report this.", 400)
+    return CaseTrace(case.name, Summary(arm, "", problem), profile_pass=one)
 
 
 def summary(analysis: Analysis, told: Sequence[Finding], arm: str, page: str) -> Summary:
@@ -119,11 +141,44 @@ def summary(analysis: Analysis, told: Sequence[Finding], arm: str, page: str) ->
 
 
 def by_case(traces: Sequence[CaseTrace]) -> dict[str, list[Summary]]:
-    """Summaries by the case's name."""
+    """Summaries of the cases' own profiles by the case's name."""
     found: dict[str, list[Summary]] = {}
     for trace in traces:
-        found.setdefault(trace.case, []).append(trace.summary)
+        if not trace.profile_pass:
+            found.setdefault(trace.case, []).append(trace.summary)
     return found
+
+
+@dataclass(frozen=True)
+class PassRow:
+    """A further profile of a case in a line: how it was made, and what its trace says; `page` is empty where it has none."""
+
+    name: str
+    arm: str
+    made: str
+    told: str
+    page: str = ""
+
+
+def passes_by_case(run: schema.Run, traces: Sequence[CaseTrace]) -> dict[str, list[PassRow]]:
+    """Every further profile that was planned, by the case's name; one that is not there is said to be missing."""
+    summaries = {(trace.case, trace.arm, trace.profile_pass): trace.summary for trace in traces}
+    planned = {arm.name for arm in run.arms}
+    found: dict[str, list[PassRow]] = {}
+    for case in run.cases:
+        for one in case.passes:
+            for arm in (name for name in one.arms if name in planned and name not in case.not_applicable):
+                told = summaries.get((case.name, arm, one.name))
+                text = "not made, or not finished" if told is None else told.problem or told.bound
+                page = told.page if told else ""
+                found.setdefault(case.name, []).append(PassRow(one.name, arm, _made(one), text, page))
+    return found
+
+
+def _made(one: schema.Pass) -> str:
+    plan = one.schedule
+    before = f"{one.calls_before} calls before" if one.calls_before else "no call before"
+    return f"{before}; wait {plan.wait}, warm-up {plan.warmup}, {plan.active} steps"
 
 
 def write_pages(bundle: Path, traces: Sequence[CaseTrace]) -> list[str]:
@@ -135,7 +190,7 @@ def write_pages(bundle: Path, traces: Sequence[CaseTrace]) -> list[str]:
     written = []
     for trace in traces:
         if trace.analysis is not None:
-            title = f"{trace.case}, {trace.summary.arm}"
+            title = f"{trace.case}, {trace.arm}{f', pass {trace.profile_pass}' if trace.profile_pass else ''}"
             html = trace_document.render_html(trace.analysis, trace.findings, trace.reconciliation, title)
             write_bytes(bundle / trace.summary.page, html.encode("utf-8", "replace"))
             written.append(trace.summary.page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -41,15 +42,31 @@ def machine_line(bundle: Loaded) -> str:
     if bundle.run.ablation:
         threads = None  # levels may differ in it
     memory = fact(bundle, "memory", "total_bytes")
-    device = bundle.run.device
     parts = [
-        f"{device.name} (device {device.index})" if device.name else "",
+        _device_in_short(bundle),
         str(fact(bundle, "cpu", "model") or "processor unknown"),
         f"{threads} thread{'s' if threads != 1 else ''}" if threads else "",
         f"{numbers.size(memory)} memory" if memory else "",
         f"PyTorch {fact(bundle, 'torch', 'version') or 'unknown'}",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _device_in_short(bundle: Loaded) -> str:
+    """A device beside its host: name, memory, which of several, driver."""
+    device = bundle.run.device
+    if not device.name:
+        return ""
+    of = f" of {len(device.visible)}" if len(device.visible) > 1 else ""
+    size = f" {numbers.size(device.memory_bytes)}" if device.memory_bytes else ""
+    part = f", partition {device.partition}" if device.partition else ""
+    driver = fact(bundle, "gpu", "driver")
+    told = f", driver {driver}" if driver else ""
+    return f"{device.name}{size} (device {device.index}{of}{part}{told})"
+
+
+NO_CLAIM = "no claim is made: "
+"""How a withheld verdict's reason begins, which the sentence has said by then."""
 
 
 def verdict_sentence(found: Results) -> str:
@@ -72,7 +89,7 @@ def verdict_sentence(found: Results) -> str:
         "faster": f"{what}: {who} is {rate} as fast as eager on this machine.",
         "slower": f"{what}: {who} is slower than eager on this machine, at {rate} its speed.",
         "equivalent": f"{what}: {who} and eager are equally fast on this machine, within {floor}.",
-        "inconclusive": f"{what}: this run makes no claim about {who} against eager; {reason}.",
+        "inconclusive": f"{what}: this run makes no claim about {who} against eager; {reason.removeprefix(NO_CLAIM)}.",
     }[arm.verdict.word]
 
 
@@ -167,15 +184,31 @@ def device(bundle: Loaded, case: CaseResult) -> str:
     told = [f"{label} {numbers.time(statistics.median(found))}" for label, found in taken.items() if found]
     if told:
         parts.append(f"The host's time to hand over one call, taken apart: {', '.join(told)}.")
-    again = sum(block.case == case.case.name for block in bundle.retaken)
-    if again:
-        parts.append(f"{numbers.counted(again, 'block')} measured again because of the device's state, and kept apart.")
-    left = [block for arm in case.arms for block in arm.blocks if block.disturbed]
-    if left:
-        parts.append(
-            f"{numbers.counted(len(left), 'block')} could only be had under bad conditions: {left[0].conditions[0]}."
-        )
+    blocks = [block for arm in case.arms for block in arm.blocks]
+    seen = Counter(text.partition(", in ")[0] for block in blocks for text in dict.fromkeys(block.conditions))
+    for condition, count in seen.most_common(CONDITIONS):
+        bad = sum(block.disturbed for block in blocks if any(text.startswith(condition) for text in block.conditions))
+        could = f"; {numbers.counted(bad, 'block')} could only be had so" if bad else ""
+        parts.append(f"{count} of {numbers.counted(len(blocks), 'block')} {condition}{could}.")
     return " ".join(parts)
+
+
+CONDITIONS = 3
+RETAKEN = 6
+"""Conditions of the device, and blocks that were measured again, that are named one by one."""
+
+
+def retaken(bundle: Loaded, case: CaseResult) -> list[str]:
+    """Blocks of the case that were measured again, each with the reason; nothing where there is none."""
+    found = [block for block in bundle.retaken if block.case == case.case.name]
+    told = [
+        f"Block {block.block} of process {block.process} ({block.arm}) was measured again, and kept apart:"
+        f" {'; '.join(block.conditions) or 'the device was disturbed'}."
+        for block in found[:RETAKEN]
+    ]
+    if len(found) > RETAKEN:
+        told.append(f"And {numbers.counted(len(found) - RETAKEN, 'more block')}, in retaken.jsonl.")
+    return told
 
 
 def reference(bundle: Loaded) -> str:
