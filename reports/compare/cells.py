@@ -67,7 +67,7 @@ def rows_of(
     allow: Sequence[Allowed],
     sessions: Sequence[tuple[Member, Member]],
 ) -> list[Row]:
-    """The rows of a case, one an arm. `sessions`: pairs of runs of one unit under the same conditions, for the noise floor."""
+    """The rows of a case, one an arm. `sessions`: pairs of runs of one unit under the same conditions, for the noise floors of others."""
     by_letter = {side.member.letter: side for side in aligned.sides}
     against = by_letter.get(base.letter)
     baseline_first = sorted(aligned.sides, key=lambda side: side.member is not base)
@@ -151,12 +151,18 @@ def _between_sessions(
 
 
 def _floor(cell: Cell, baseline: Cell, again: Sequence[tuple[set[str], NoiseFloor]]) -> NoiseFloor:
-    """The widest of what eager shows against itself in either run, and of what either's unit shows against itself in another session."""
+    """The widest of what eager shows against itself in either run, and of what either's unit shows against itself in another session.
+
+    What is judged never judges itself: not the two runs as a pair of sessions, nor, where they are one, the run and a third that is like
+    the baseline, which would show the same difference.
+    """
     sides = (baseline, cell)
     floors = [
         replace(side.case.noise_floor, source=f"{side.member.letter}: {side.case.noise_floor.source}")
         for side in sides
         if side.case
     ]
-    floors += [floor for letters, floor in again if letters & {side.member.letter for side in sides}]
+    pair = {side.member.letter for side in sides}
+    judging = {baseline.member.letter} if any(letters == pair for letters, _ in again) else pair
+    floors += [floor for letters, floor in again if letters & judging and letters != pair]
     return max(floors, key=lambda each: each.delta)

@@ -19,7 +19,7 @@ from suite.statistics.verdict import MINIMUM_NOISE_FLOOR, Verdict, verdict
 
 @dataclass(frozen=True)
 class ModelRow:
-    """Two machine models held against each other, units as replicates: only where both have enough of them."""
+    """Two machine models held against each other, units as replicates: only where both have enough of them. `cells`: their runs."""
 
     case: str
     arm: str
@@ -29,6 +29,7 @@ class ModelRow:
     floor: float
     verdict: Verdict
     adjusted_p: float | None
+    cells: tuple[Cell, ...]
 
 
 def judged(rows: Sequence[Row], base: Member, found: Sequence[Group]) -> tuple[list[Row], list[ModelRow], int]:
@@ -53,7 +54,7 @@ def judged(rows: Sequence[Row], base: Member, found: Sequence[Group]) -> tuple[l
     for number, each in enumerate(models):
         p = p_values.get(number)
         word = verdict(each.ratio, each.floor, 1.0 if p is None else p, len(tested))
-        judged_models.append(replace(each, verdict=word, adjusted_p=p))
+        judged_models.append(replace(each, verdict=_withheld(word, each.cells), adjusted_p=p))
     return done, judged_models, len(tested)
 
 
@@ -61,11 +62,16 @@ def _cell_judged(cell: Cell, baseline: Cell, p: float | None, comparisons: int) 
     if cell.ratio is None or cell.floor is None:
         return cell
     word = verdict(cell.ratio, cell.floor.delta, 1.0 if p is None else p, comparisons)
-    for side in (baseline, cell):
-        if side.arm:
-            name = f"{side.arm.arm.label} in {side.member.letter}"
-            word = withheld(word, side.arm.accuracy, {name: side.arm.steadiness})
-    return replace(cell, verdict=word, adjusted_p=p)
+    return replace(cell, verdict=_withheld(word, (baseline, cell)), adjusted_p=p)
+
+
+def _withheld(found: Verdict, cells: Sequence[Cell]) -> Verdict:
+    """The verdict, unless an arm that it rests on computes something else, or never came to rest."""
+    for cell in cells:
+        if cell.arm:
+            name = f"{cell.arm.arm.label} in {cell.member.letter}"
+            found = withheld(found, cell.arm.accuracy, {name: cell.arm.steadiness})
+    return found
 
 
 def _models(row: Row, base: Member, found: Sequence[Group]) -> list[ModelRow]:
@@ -91,7 +97,7 @@ def _models(row: Row, base: Member, found: Sequence[Group]) -> list[ModelRow]:
         ratio = welch(unit_logs(own), unit_logs(group), "units")
         if isinstance(ratio, UnpairedRatio) and ratio.interval and not any(_failed(cell) for cell in cells):
             floor = max((cell.floor.delta for cell in cells if cell.floor), default=MINIMUM_NOISE_FLOOR)
-            rows.append(ModelRow(row.case, row.arm, own, group, ratio, floor, Verdict(None, ""), None))
+            rows.append(ModelRow(row.case, row.arm, own, group, ratio, floor, Verdict(None, ""), None, tuple(cells)))
     return rows
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reports.compare.load import Member
+from reports.compare.units import fact, named, units
 from reports.plain import one_line
-from suite.bundle.schema import Fact
 
 UNITS_OF_A_PRODUCT = 3
 """Below three units a sentence speaks of this unit, not of the model: two cannot show how far units of one model scatter."""
@@ -43,7 +43,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Group:
-    """The bundles of one machine model. `units` holds for each known unit its members; members of no known unit stand together as one."""
+    """The bundles of one machine model. `units` holds for each unit that can be told apart its members."""
 
     model: Model
     members: tuple[Member, ...]
@@ -58,12 +58,6 @@ class Group:
     def subject(self) -> str:
         """What a sentence about this group may call it."""
         return self.model.name if self.is_product else f"this unit of {self.model.name}"
-
-
-def fact(member: Member, subject: str, name: str) -> Fact | None:
-    """A fact of the member's fingerprint, None when it has none of that name."""
-    fingerprint = member.bundle.fingerprint
-    return fingerprint.facts.get(subject, {}).get(name) if fingerprint else None
 
 
 def value_text(member: Member, subject: str, name: str) -> str | None:
@@ -100,32 +94,6 @@ def model(member: Member) -> Model:
     )
 
 
-def unit(member: Member) -> str | None:
-    """The salted identity of what was measured; None where it is not told, or where equal machines may share it.
-
-    For a run on a GPU that is the GPU: two of one model in a machine are two units, and one that moved to another machine stays one.
-    Where the GPU does not tell, it is the machine, of which nobody can then tell the GPUs apart.
-    """
-    found = _measured_gpu(member) or fact(member, "identity", "machine_id")
-    return str(found.value) if found and found.value is not None and found.status != "masked" else None
-
-
-def _measured_gpu(member: Member) -> Fact | None:
-    """The salted identity of the GPU that was measured, found by its place on PCI, or as the only one that there is."""
-    run, fingerprint = member.bundle.run, member.bundle.fingerprint
-    if run.device.kind == "cpu" or fingerprint is None:
-        return None
-    facts = fingerprint.facts.get("gpu", {})
-    places = {
-        match[1]: facts[name].value for name in facts if (match := re.fullmatch(r"(gpu \d{1,6}) pci_bus_id", name))
-    }
-    here = [gpu for gpu, place in places.items() if run.device.bus_id and place == run.device.bus_id]
-    salted = [name for name in facts if re.fullmatch(r"gpu \d{1,6} uuid_salted", name)]
-    name = f"{here[0]} uuid_salted" if len(here) == 1 else salted[0] if len(salted) == 1 and not here else ""
-    found = facts.get(name)
-    return found if found and found.status == "ok" and found.value else None
-
-
 def groups(members: Sequence[Member]) -> tuple[Group, ...]:
     """Members by machine model, in the order in which the models come first.
 
@@ -137,7 +105,7 @@ def groups(members: Sequence[Member]) -> tuple[Group, ...]:
     for one in members:
         found.setdefault(_key(one, models), []).append(one)
     return tuple(
-        Group(max((models[one.letter] for one in group), key=_known), tuple(group), _units(group))
+        Group(max((models[one.letter] for one in group), key=_known), tuple(group), units(group))
         for group in found.values()
     )
 
@@ -145,7 +113,7 @@ def groups(members: Sequence[Member]) -> tuple[Group, ...]:
 def _key(member: Member, models: dict[str, Model]) -> object:
     own = models[member.letter]
     if own.cpu is None and not own.gpus:
-        return unit(member) or member.letter
+        return named(member) or member.letter
     products = {m.product for m in models.values() if m.without_product == own.without_product and m.product}
     product = own.product or (next(iter(products)) if len(products) == 1 else None)
     return (*own.without_product, product)
@@ -153,22 +121,3 @@ def _key(member: Member, models: dict[str, Model]) -> object:
 
 def _known(found: Model) -> int:
     return sum(value is not None for value in (found.cpu, found.sockets, found.cores, found.product))
-
-
-def _units(members: Sequence[Member]) -> tuple[tuple[Member, ...], ...]:
-    """Members by unit. Those that cannot be told apart count as one: a guess must not make a product of a single machine.
-
-    Where one unit is known, they may be that one, too.
-    """
-    known: dict[str, list[Member]] = {}
-    nameless = []
-    for one in members:
-        identity = unit(one)
-        if identity is None:
-            nameless.append(one)
-        else:
-            known.setdefault(identity, []).append(one)
-    if nameless and known:
-        next(iter(known.values())).extend(nameless)
-        nameless = []
-    return tuple(tuple(unit_members) for unit_members in (*known.values(), *([nameless] if nameless else [])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from reports.compare import parity
 from reports.compare.align import align
@@ -13,6 +14,7 @@ from reports.compare.judge import ModelRow, judged, means
 from reports.compare.load import Gathered, Member
 from reports.compare.machines import Group, groups
 from reports.compare.parity import Allowed
+from reports.compare.units import same_unit
 from suite.bundle.errors import BundleError
 from suite.statistics.aggregate import Aggregate
 
@@ -59,7 +61,7 @@ def compare(gathered: Gathered, baseline: str | None = None, allow: Sequence[All
     cases = [(each.case, each.sides) for each in aligned]
     ledger = sorted((*parity.of_cases(cases, members), *fields), key=lambda each: (each.effect, each.place))
     found_groups = groups(members)
-    sessions = _same_conditions(found_groups, ledger)
+    sessions = _sessions(found_groups, ledger)
     rows = [row for each in aligned for row in rows_of(base, members, each, allow, sessions)]
     rows, models, comparisons = judged(rows, base, found_groups)
     return Comparison(
@@ -102,19 +104,30 @@ def chosen(members: Sequence[Member], baseline: str | None) -> Member:
     )
 
 
-def _same_conditions(found: Iterable[Group], ledger: Iterable[Field]) -> list[tuple[Member, Member]]:
-    """Pairs of runs of one unit between which nothing differs that can move a result much: two sessions of the same thing."""
+def _sessions(found: Iterable[Group], ledger: Iterable[Field]) -> list[tuple[Member, Member]]:
+    """Pairs of runs that are known to be of one unit, started alike, and between which nothing differs that can move a result much."""
     decisive = [each for each in ledger if each.effect <= Effect.LARGE and each.status == "differ"]
 
-    def differ(one: Member, other: Member) -> bool:
+    def alike(one: Member, other: Member) -> bool:
+        if _started(one) != _started(other):
+            return False
         known = [(each.values.get(one.letter), each.values.get(other.letter)) for each in decisive]
-        return any(a and b and a.known and b.known and a.value != b.value for a, b in known)
+        return not any(a and b and a.known and b.known and a.value != b.value for a, b in known)
 
     return [
         (one, other)
         for group in found
-        for unit in group.units
-        for place, one in enumerate(unit)
-        for other in unit[place + 1 :]
-        if not differ(one, other)
+        for one, other in combinations(group.members, 2)
+        if same_unit(one, other) and alike(one, other)
     ]
+
+
+def _started(member: Member) -> tuple[object, ...]:
+    """How a run's processes were started: the engine and its image, the settings, and the device or the part of it.
+
+    Nothing tells the parts of one GPU apart but their number.
+    """
+    run = member.bundle.run
+    part = run.device.index if run.device.partition else None
+    launch = (run.launch.settings, run.launch.cores, run.launch.nodes, run.launch.smt, run.launch.threads)
+    return run.engine.name, run.engine.containerised, run.engine.image_digest, launch, run.device.kind, part

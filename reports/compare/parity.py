@@ -74,10 +74,15 @@ def definition(case: schema.Case, *, with_dtype: bool = True) -> dict[str, Any]:
         # Steered only on devices; a processor's caches are as the call before left them.
         "cache": case.cache or "hot",
         "inputs": inputs,
-        "weights": msgspec.to_builtins(case.weights) if case.weights else None,
+        "weights": _weights(case.weights) if case.weights else None,
         "floating-point operations": case.floating_point_operations,
     }
     return found | ({"minimum bytes": case.minimum_bytes} if with_dtype else {})
+
+
+def _weights(found: schema.Weights) -> dict[str, Any]:
+    """What weights are: their files' digests, by whichever route they came; where there are none, their source in full."""
+    return {"sha256": found.sha256} if found.sha256 else msgspec.to_builtins(found)
 
 
 def torch_version(side: Side) -> str | None:
@@ -148,7 +153,7 @@ def _differing(one: dict[str, Any], other: dict[str, Any], prefix: str = "") -> 
     for name in dict.fromkeys([*one, *other]):
         ours, theirs = one.get(name), other.get(name)
         if isinstance(ours, dict) and isinstance(theirs, dict):
-            names += _differing(ours, theirs, f"{name} ")
+            names += _differing(ours, theirs, f"{prefix}{name} ")
         elif ours != theirs or (name in one) != (name in other):
             names.append(one_line(f"{prefix}{name}", 60))
     return names

@@ -67,10 +67,46 @@ def test_gpus_are_units_by_their_own_identity(tmp_path: Path) -> None:
     assert grouped(*paths, elsewhere) == [("ABCD", 2)]
 
 
-def test_a_gpu_without_an_identity_is_counted_as_its_machine(tmp_path: Path) -> None:
+def test_gpus_without_an_identity_are_told_apart_by_their_places_in_a_known_machine(tmp_path: Path) -> None:
     paths = [on_gpu(tmp_path / f"m{number}", {0: "", 1: ""}, measured=number) for number in (0, 1)]
+    assert grouped(*paths) == [("AB", 2)]
+    assert grouped(*paths, on_gpu(tmp_path / "c", {0: ""}, unit="another host")) == [("ABC", 3)]
+    assert grouped(*paths, on_gpu(tmp_path / "d", {0: ""}, unit=None)) == [("ABC", 2)]
+    assert grouped(*(on_gpu(tmp_path / name, {0: "", 1: ""}, unit=None) for name in "ef")) == [("AB", 1)]
+
+
+def test_a_gpu_that_tells_its_identity_in_one_run_only_is_one_unit_by_its_place(tmp_path: Path) -> None:
+    paths = [on_gpu(tmp_path / "a", {0: "aa", 1: "bb"}), on_gpu(tmp_path / "b", {0: ""}), on_gpu(tmp_path / "c", {})]
+    assert grouped(*paths) == [("ABC", 1)]
+    assert grouped(*paths, on_gpu(tmp_path / "d", {1: ""}, measured=1)) == [("ABCD", 2)]
+
+
+def test_a_gpu_that_tells_neither_identity_nor_place_is_counted_as_its_machine(tmp_path: Path) -> None:
+    device = schema.Device(kind="cuda", name="Fast GPU")
+    paths = [bundle(tmp_path / name, TIMES, unit="one host", device=device) for name in "ab"]
     assert grouped(*paths) == [("AB", 1)]
-    assert grouped(*paths, on_gpu(tmp_path / "c", {0: ""}, unit="another host")) == [("ABC", 2)]
+    assert grouped(*paths, bundle(tmp_path / "c", TIMES, unit="another", device=device)) == [("ABC", 2)]
+
+
+def identities(**values: str | None) -> dict[str, dict[str, schema.Fact]]:
+    told = {name: fact(value, "ok" if value else "denied") for name, value in values.items()}
+    return {"identity": told}
+
+
+def test_a_machine_is_one_unit_by_any_identity_that_two_runs_share(tmp_path: Path) -> None:
+    told = {
+        "root": identities(machine_id="p", id_by_product_uuid="p", id_by_machine_id="m"),
+        "user": identities(machine_id="m", id_by_product_uuid=None, id_by_machine_id="m", boot="b"),
+        "container": identities(machine_id=None, boot="b"),
+        "other": identities(machine_id="q", id_by_product_uuid="q", boot="c"),
+    }
+    found = grouped(*(bundle(tmp_path / name, TIMES, unit=None, facts=facts) for name, facts in told.items()))
+    assert found == [("ABCD", 2)]
+
+
+def test_another_boot_is_no_other_machine(tmp_path: Path) -> None:
+    told = [identities(machine_id=None, boot=name) for name in ("b", "c", "d")]
+    assert grouped(*(bundle(tmp_path / str(n), TIMES, unit=None, facts=f) for n, f in enumerate(told))) == [("ABC", 1)]
 
 
 def test_a_gpu_at_another_place_than_the_one_measured_lends_no_identity(tmp_path: Path) -> None:

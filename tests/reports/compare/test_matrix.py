@@ -11,7 +11,9 @@ import pytest
 
 from reports.compare.ceilings import Ceiling, Share, ceilings, least_times
 from reports.compare.cells import Cell, Row
+from reports.compare.load import Gathered, Member
 from reports.compare.matrix import Comparison, compare
+from reports.results import CaseResult
 from suite.bundle import schema
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import Bundle
@@ -216,6 +218,32 @@ def test_models_are_not_compared_where_a_unit_computes_something_else(tmp_path: 
     Bundle(tmp_path / "y1").document(f"cases/{POINTWISE}/inductor/accuracy.json", failed)
     found = compare(gathered(*(tmp_path / f"{name}{number}" for name in "xy" for number in range(3))))
     assert [each.arm for each in found.models] == ["eager"]
+
+
+def test_nothing_is_claimed_of_models_while_an_arm_of_a_unit_is_unsteady(tmp_path: Path) -> None:
+    models(tmp_path, (3, 3))
+    members = gathered(*(tmp_path / f"{name}{number}" for name in "xy" for number in range(3)))
+    found = unsteady(members, "E", "inductor")
+    words = {each.arm: (each.verdict.word, each.verdict.reason) for each in compare(found).models}
+    assert words["eager"][0] == "faster"
+    assert words["inductor"] == (
+        "inconclusive",
+        "no claim is made: inductor in E was still changing when measuring ended",
+    )
+
+
+def unsteady(members: Gathered, letter: str, arm: str) -> Gathered:
+    """The same runs, of which one arm of one never came to rest."""
+
+    def restless(found: CaseResult) -> CaseResult:
+        of_arm = [replace(a, steadiness="no steady state") if a.arm.label == arm else a for a in found.candidates]
+        return replace(found, candidates=tuple(of_arm))
+
+    def changed(one: Member) -> Member:
+        cases = tuple(restless(each) for each in one.results.cases)
+        return replace(one, results=replace(one.results, cases=cases))
+
+    return replace(members, members=tuple(changed(one) if one.letter == letter else one for one in members.members))
 
 
 @pytest.mark.parametrize("units", [(3, 2), (2, 3)])

@@ -72,6 +72,33 @@ def test_another_measurement_is_refused_with_the_reason_and_has_no_ratio(
     assert all(isinstance(mean, str) for mean in found.means.values())
 
 
+def weights(source: str, digest: str, **changes: object) -> dict[str, object]:
+    return half("float32") | {
+        "weights": schema.Weights(source=source, description=source, sha256={"w": digest} if digest else {}, **changes)  # type: ignore[arg-type]
+    }
+
+
+def with_weights(folder: Path, first: dict[str, object], second: dict[str, object]) -> tuple[str, list[str]]:
+    base = bundle(folder / "base", TIMES, case_changes=first)
+    return cell(compare(gathered(base, bundle(folder / "other", FASTER, unit="2", case_changes=second))))
+
+
+def test_the_same_weights_by_another_route_are_the_same_case(tmp_path: Path) -> None:
+    cached = weights("cache", "aa", model_id="google/mobilebert", revision="7")
+    assert with_weights(tmp_path / "same", cached, weights("MODEL_DIR", "aa")) == ("ranked", [])
+    reason = "the case is defined differently (weights sha256 w)"
+    assert with_weights(tmp_path / "other", cached, weights("MODEL_DIR", "bb")) == ("refused", [reason])
+    ledger = compare(gathered(tmp_path / "same" / "base", tmp_path / "same" / "other")).ledger
+    assert [each.status for each in ledger if each.name.endswith(": definition")] == ["match"]
+
+
+def test_weights_without_a_hash_are_known_by_their_source(tmp_path: Path) -> None:
+    first = weights("cache", "", model_id="m", revision="7")
+    assert with_weights(tmp_path / "same", first, first) == ("ranked", [])
+    assert with_weights(tmp_path / "later", first, weights("cache", "", model_id="m", revision="8"))[0] == "refused"
+    assert with_weights(tmp_path / "random", weights("cache", "aa"), weights("random", ""))[0] == "refused"
+
+
 def test_another_dtype_of_the_same_case_is_refused_in_its_row(tmp_path: Path) -> None:
     times = {"pointwise_chain/64x64-bf16": arms(80e3, 40e3)}
     found = against(tmp_path, times=times, case_changes=half("bfloat16"))
