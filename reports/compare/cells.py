@@ -27,7 +27,7 @@ class Cell:
 
     `reasons` say why not (refused, asked, unmeasured); `allowed` what differs and was allowed. `log_times` holds the log of a call's time
     in ns for each process; `typical_ns` is their geometric mean and `interval_ns` Student's over processes, or the reason. `floor` is
-    the noise floor that the ratio has to leave.
+    the noise floor that the ratio has to leave. `session` tells that the run is the baseline's unit under the same conditions again.
     """
 
     member: Member
@@ -44,6 +44,7 @@ class Cell:
     floor: NoiseFloor | None = None
     verdict: Verdict | None = None
     adjusted_p: float | None = None
+    session: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def rows_of(
         baseline_cell = next(cell for cell in cells if cell.member is base)
         cells = [_with_ratio(cell, baseline_cell) for cell in cells]
         again = _between_sessions(cells, sessions)
-        cells = [replace(cell, floor=_floor(cell, baseline_cell, again)) if cell.ratio else cell for cell in cells]
+        cells = [_with_floor(cell, baseline_cell, again, sessions) if cell.ratio else cell for cell in cells]
         rows.append(Row(aligned.case, aligned.title, label, tuple(cells)))
     return rows
 
@@ -150,7 +151,18 @@ def _between_sessions(
     return found
 
 
-def _floor(cell: Cell, baseline: Cell, again: Sequence[tuple[set[str], NoiseFloor]]) -> NoiseFloor:
+def _with_floor(
+    cell: Cell,
+    baseline: Cell,
+    again: Sequence[tuple[set[str], NoiseFloor]],
+    sessions: Sequence[tuple[Member, Member]],
+) -> Cell:
+    pair = {baseline.member.letter, cell.member.letter}
+    session = any({one.letter, other.letter} == pair for one, other in sessions)
+    return replace(cell, floor=_floor(cell, baseline, again, session), session=session)
+
+
+def _floor(cell: Cell, baseline: Cell, again: Sequence[tuple[set[str], NoiseFloor]], session: bool) -> NoiseFloor:
     """The widest of what eager shows against itself in either run, and of what either's unit shows against itself in another session.
 
     What is judged never judges itself: not the two runs as a pair of sessions, nor, where they are one, the run and a third that is like
@@ -163,6 +175,6 @@ def _floor(cell: Cell, baseline: Cell, again: Sequence[tuple[set[str], NoiseFloo
         if side.case
     ]
     pair = {side.member.letter for side in sides}
-    judging = {baseline.member.letter} if any(letters == pair for letters, _ in again) else pair
+    judging = {baseline.member.letter} if session else pair
     floors += [floor for letters, floor in again if letters & judging and letters != pair]
     return max(floors, key=lambda each: each.delta)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.compare.ceilings import Share, ceilings
+from reports.compare.ceilings import Share
 from reports.compare.cells import Cell, Row
-from reports.compare.load import Member, without
+from reports.compare.load import Member
 from reports.compare.machines import Group
 from reports.compare.matrix import Comparison
-from reports.compare.parity import Side, torch_version
-from reports.compare.parity import threads as threads_in_force
 from reports.plain import one_line
-from reports.render import container, facts, numbers, view
+from reports.render import numbers, view
 from reports.results import ArmResult
 from suite.statistics.ratio import Interval
 from suite.statistics.unpaired import UnpairedRatio
@@ -24,6 +23,10 @@ HEADLINE_RUNS = 3
 """Up to so many runs are told one by one in the headline; more are counted."""
 
 ALLOWED_WORDS = {"torch": "torch versions differ", "threads": "thread counts differ"}
+
+CLAIMS = {"faster", "slower", "equivalent"}
+COUNTED = {"no verdict": "without a verdict", "no baseline": "without a baseline"}
+"""Words of a cell that read otherwise behind a number."""
 
 STATUS_WORDS = {
     "baseline": "baseline",
@@ -41,11 +44,25 @@ def mark(found: Comparison) -> str:
 
 def machine_line(found: Comparison) -> str:
     """Which runs are of which machine, in a line."""
-    return "; ".join(f"{_listed(group)}: {_group_subject(group)}" for group in found.groups)
+    marks = {one.letter: tag(found, one) for one in found.members}
+    listed = {letter: f"{letter} ({words})" if words else letter for letter, words in marks.items()}
+    return "; ".join(
+        f"{', '.join(listed[one.letter] for one in group.members)}: {_group_subject(group)}" for group in found.groups
+    )
 
 
-def _listed(group: Group) -> str:
-    return ", ".join(one.letter for one in group.members)
+def tag(found: Comparison, member: Member) -> str:
+    """What a run is, of that in which the runs of the page differ: engine, settings, dtype."""
+    told = [_tags(one) for one in found.members]
+    own = _tags(member)
+    return ", ".join(word for place, word in enumerate(own) if word and len({each[place] for each in told}) > 1)
+
+
+def _tags(member: Member) -> tuple[str, str, str]:
+    run = member.bundle.run
+    dtypes = {one_line(case.dtype, 20) for case in run.cases}
+    engine = f"in {run.engine.name}" if run.engine.containerised else "native"
+    return engine, run.launch.settings, dtypes.pop() if len(dtypes) == 1 else ""
 
 
 def _group_subject(group: Group) -> str:
@@ -57,8 +74,9 @@ def _product(group: Group) -> str:
 
 
 def subject(found: Comparison, member: Member) -> str:
-    """A run as a sentence names it: with its machine where the page has several."""
-    return f"{member.letter} ({found.group(member).subject})" if len(found.groups) > 1 else member.letter
+    """A run as a sentence names it: with its machine where the page has several, else with what else it differs in."""
+    told = found.group(member).subject if len(found.groups) > 1 else tag(found, member)
+    return f"{member.letter} ({told})" if told else member.letter
 
 
 def headline_row(found: Comparison) -> Row | None:
@@ -76,7 +94,9 @@ def headline(found: Comparison) -> str:
     row = headline_row(found)
     if row is None or len(others) > HEADLINE_RUNS:
         models = numbers.counted(len(found.groups), "machine model")
-        return f"{len(found.members)} runs of {models} against {found.baseline.letter}: {tally(found)}."
+        claimed = {status_word(cell) for row in found.rows for cell in row.cells} & CLAIMS
+        nothing = "" if claimed else ", and nothing can be claimed"
+        return f"{len(found.members)} runs of {models} against {found.baseline.letter}{nothing}: {tally(found)}."
     cells = {cell.member.letter: cell for cell in row.cells}
     phrases = [_phrase(found, cells[one.letter]) for one in others]
     arm = next((cell.arm.arm for cell in row.cells if cell.arm), None)
@@ -90,13 +110,14 @@ def _phrase(found: Comparison, cell: Cell) -> str:
         told = "is refused" if cell.status == "refused" else "is not ranked"
         return f"{who} {told} ({cell.reasons[0].text})"
     if cell.ratio is None or cell.verdict is None:
-        return f"{who} did not measure it"
+        return f"{who} {_elsewhere(found, cell.member) or 'did not measure it'}"
     rate, word = numbers.ratio(cell.ratio), cell.verdict.word
+    again = ", the same unit under the same conditions" if cell.session else ""
     if word is None and cell.ratio.interval is not None:
         return f"the speed of {who} is not to be quoted ({cell.verdict.reason})"
     return {
-        "faster": f"{who} is {rate} as fast as {base}",
-        "slower": f"{who} is slower than {base}, at {rate} its speed",
+        "faster": f"{who} is {rate} as fast as {base}{again}",
+        "slower": f"{who} is slower than {base}{again}, at {rate} its speed",
         "equivalent": f"{who} and {base} are equally fast, within {numbers.percent(cell.floor.delta if cell.floor else None)}",
         "inconclusive": f"nothing is claimed about {who}",
         None: f"{who} ran at {rate} the speed of {base}, without a verdict",
@@ -108,11 +129,42 @@ def tally(found: Comparison) -> str:
     words: dict[str, int] = {}
     for row in found.rows:
         for cell in row.cells:
-            if cell.status != "baseline":
+            if cell.status != "baseline" and planned(cell):
                 word = status_word(cell)
                 words[word] = words.get(word, 0) + 1
     order = ("faster", "slower", "equivalent", "inconclusive", "no verdict", *STATUS_WORDS.values())
-    return ", ".join(f"{words[word]} {word}" for word in order if word in words) or "nothing to compare"
+    return (
+        ", ".join(f"{words[word]} {COUNTED.get(word, word)}" for word in order if word in words) or "nothing to compare"
+    )
+
+
+def planned(cell: Cell) -> bool:
+    """Whether the run has the case at all; what it does not have is told once, not in a row for each arm."""
+    return cell.case is not None
+
+
+def not_planned(found: Comparison) -> list[str]:
+    """Which runs do not have a case of the page, a sentence a case."""
+    told = {}
+    for row in found.rows:
+        letters = [cell.member.letter for cell in row.cells if not planned(cell)]
+        if letters:
+            told[row.case] = f"{one_line(row.case, 120)} is not among the cases of {_and(letters)}"
+    return list(told.values())
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
+def _elsewhere(found: Comparison, member: Member) -> str:
+    """What became of all that a run did measure, where none of it is ranked; empty where some is."""
+    cells = [cell for row in found.rows for cell in row.cells if cell.member is member and planned(cell)]
+    refused = [cell for cell in cells if cell.status == "refused"]
+    if not refused or len(refused) < len(cells):
+        return ""
+    reasons = dict.fromkeys(cell.reasons[0].text for cell in refused)
+    return f"is refused in every row that it has ({_and(list(reasons))})"
 
 
 def status_word(cell: Cell) -> str:
@@ -149,8 +201,8 @@ class TableRow:
 
 
 def table(found: Comparison) -> list[TableRow]:
-    """The table of all cells: case by case, arm by arm, in the order of the runs."""
-    return [_table_row(found, row, cell) for row in found.rows for cell in row.cells]
+    """The table: case by case, arm by arm, the runs that have the case in their order."""
+    return [_table_row(found, row, cell) for row in found.rows for cell in row.cells if planned(cell)]
 
 
 def _table_row(found: Comparison, row: Row, cell: Cell) -> TableRow:
@@ -200,6 +252,8 @@ def note(row: Row, cell: Cell) -> str:
     parts = [each.text for each in cell.reasons] + [f"{each.text} (allowed)" for each in cell.allowed]
     if cell.case and cell.case.case.name != row.case:
         parts.append(f"measured as {cell.case.case.name}")
+    if cell.session:
+        parts.append("the same unit under the same conditions again: so far do two of its sessions differ")
     if cell.verdict and cell.verdict.word in (None, "inconclusive"):
         parts += [cell.verdict.reason, *([on_each(cell.verdict.advice)] if cell.verdict.advice else [])]
     return "; ".join(one_line(part, 200) for part in parts)
@@ -220,65 +274,6 @@ def floors(row: Row) -> str:
             told.setdefault(f"{numbers.percent(cell.floor.delta)} ({source})", []).append(cell.member.letter)
     listed = "; ".join(f"{', '.join(letters)} {text}" for text, letters in told.items())
     return f"{one_line(row.arm, 60)}: {listed}" if listed else ""
-
-
-@dataclass(frozen=True)
-class Card:
-    """One run on its machine's card: `lines` are (name, text); `wrong` is what disqualifies it."""
-
-    letter: str
-    run_id: str
-    baseline: bool
-    publishable: bool
-    lines: list[tuple[str, str]]
-    wrong: list[str]
-
-
-def cards(found: Comparison, group: Group) -> list[Card]:
-    """The runs of a machine model."""
-    return [_card(found, one) for one in group.members]
-
-
-def _card(found: Comparison, member: Member) -> Card:
-    run = member.bundle.run
-    sides = [Side(member, case) for case in run.cases]
-    limits = [_ceiling(each.bound, each.rate, each.source) for each in ceilings(member.bundle)]
-    unit = next(number for number, unit in enumerate(found.group(member).units, 1) if member in unit)
-    lines = [
-        ("Unit", f"{unit} of {len(found.group(member).units)}"),
-        ("When", f"{one_line(view.stretches(member.bundle), 120)}, preset {one_line(run.preset, 40)}"),
-        ("Where", one_line(container.where(run.engine), 200)),
-        ("PyTorch", _joined(sides, torch_version) or _fact(member, "torch", "version")),
-        ("Threads", _joined(sides, threads_in_force) or "the bundle does not tell"),
-        ("Settings", f"{run.launch.settings}"),
-        ("Memory", _fact(member, "memory", "total_bytes")),
-        ("Best rates", "; ".join(limits) or "the run measured none"),
-    ]
-    intact, sentence = view.integrity(member.check)
-    wrong = [] if intact else [one_line(sentence)]
-    wrong += [one_line(without(each, f"{member.bundle.path}/")) for each in member.bundle.notes]
-    wrong += [one_line(each.claim) for each in view.findings(member.bundle) if each.severity == "wrong"]
-    if not run.publishable:
-        wrong += [
-            f"not publishable: {'; '.join(one_line(reason, 120) for reason in run.reasons) or 'the run does not say why'}"
-        ]
-    return Card(member.letter, member.run_id, member is found.baseline, member.publishable, lines, wrong)
-
-
-def _joined(sides: list[Side], read: object) -> str:
-    assert callable(read)
-    return ", ".join(dict.fromkeys(one_line(text, 60) for side in sides if (text := read(side)) is not None))
-
-
-def _fact(member: Member, name: str, field: str) -> str:
-    fingerprint = member.bundle.fingerprint
-    found = fingerprint.facts.get(name, {}).get(field) if fingerprint else None
-    return one_line(facts.fact_text(field, found), 120) if found else "the bundle does not tell"
-
-
-def _ceiling(bound: str, rate: float, source: str) -> str:
-    unit = "GB/s" if bound == "memory" else "GFLOP/s"
-    return f"{numbers.significant(rate / 1e9)} {unit} ({source})"
 
 
 def means(found: Comparison) -> list[str]:
@@ -334,7 +329,22 @@ def model_rows(found: Comparison) -> list[ModelText]:
 
 def _word(ratio: UnpairedRatio, found: Verdict) -> tuple[str, str]:
     advice = found.advice.replace("processes", "units of each").replace("process", "unit of each")
-    return found.word or "no verdict", advice or (ratio.reason if found.word is None else "")
+    if found.word in (None, "inconclusive"):
+        return found.word or "no verdict", "; ".join(part for part in (found.reason or ratio.reason, advice) if part)
+    return found.word, ""
+
+
+def clocks(found: Comparison) -> str:
+    """Between what a call's time is taken, where GPUs take part; empty where none does."""
+    kinds: dict[bool, list[str]] = {}
+    for one in found.members:
+        kinds.setdefault(one.bundle.run.device.kind != "cpu", []).append(one.letter)
+    if True not in kinds:
+        return ""
+    on_gpu = f"The time of a call on a GPU ({_and(kinds[True])}) is taken between two events on the GPU, inputs and outputs staying there"
+    if False in kinds:
+        on_gpu += f"; on a processor ({_and(kinds[False])}) by its clock. No copy between the two is in either time"
+    return f"{on_gpu}."
 
 
 def unit_words(found: Comparison) -> str:

@@ -23,6 +23,8 @@ CEILING_STYLES = {"memory": (INK, "-"), "arithmetic": (INK, ":")}
 HATCH = "#d6dbe3"
 MOST_REASON = 70
 FEW_DECADES = 1.6
+WIDTH_OF_A_LETTER = 0.0105
+"""Of what is written beside the dots, as a share of the axis."""
 FARTHEST_CEILING = 6.0
 """A ceiling that allows a time this many times below the fastest is only pointed at: drawn to scale it would squeeze all else."""
 
@@ -47,8 +49,7 @@ def times(rows: Sequence[Row]) -> str:
         if any(least / scale < nearest for _, cell in lines for _, least in _ceilings(cell)):
             low /= (high / low) ** 0.15  # for the pointers at the left edge
         axes.set_xscale("log")
-        # Room at the right for what is written beside the dots.
-        axes.set_xlim(low, high * (high / low) ** 0.45)
+        axes.set_xlim(low, max(high, _right_edge(low, [cell for _, cell in lines], scale)))
         for place, (_, cell) in enumerate(lines):
             _line(axes, place, cell, scale)
         for place in range(1, len(lines)):
@@ -65,6 +66,16 @@ def times(rows: Sequence[Row]) -> str:
         axes.tick_params(length=0)
         axes.set_xlabel(f"{unit} a call (log scale), less is faster")
         return svg(figure, f"Times of {one_line(rows[0].case, 120)} in every run")
+
+
+def _right_edge(low: float, cells: Sequence[Cell], scale: float) -> float:
+    """As far to the right as the longest of what is written beside the dots needs, on the log axis that begins at `low`."""
+    needed = []
+    for cell in cells:
+        share = min(0.75, WIDTH_OF_A_LETTER * (len(_beside(cell, status_word(cell))) + 3))
+        start = math.log(max(_edges(cell)) / scale / low)
+        needed.append(start / (1 - share))
+    return low * math.exp(max(needed))
 
 
 def _edges(cell: Cell) -> list[float]:
@@ -116,8 +127,14 @@ def _line(axes: Any, place: int, cell: Cell, scale: float) -> None:
     )
     axes.scatter([typical], [place], s=26, zorder=4, **filling)
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8} if not takes_part else None
+    text = _beside(cell, word)
+    left, right = axes.get_xlim()
+    # Behind every ceiling that would run through the text.
+    start, width = max(edge, *processes), (right / left) ** (WIDTH_OF_A_LETTER * (len(text) + 2))
+    for _, least in sorted(_ceilings(cell), key=lambda each: each[1]):
+        start = least / scale if start < least / scale < start * width else start
     axes.annotate(
-        _beside(cell, word), (max(edge, *processes), place), xytext=(6, 0), textcoords="offset points", va="center",
+        text, (start, place), xytext=(6, 0), textcoords="offset points", va="center",
         fontsize=7.5, color=shade, bbox=box, zorder=5,
     )  # fmt: skip
 
@@ -152,5 +169,6 @@ def _beside(cell: Cell, word: str) -> str:
     if cell.status == "baseline":
         return f"{time}, baseline"
     if cell.ratio is None:
-        return one_line(f"{time}, {word}: {cell.reasons[0].text if cell.reasons else ''}", MOST_REASON)
+        why = cell.reasons[0].text.partition(", in the baseline")[0] if cell.reasons else ""
+        return one_line(f"{time}, {word}: {why}", MOST_REASON)
     return f"{time}, {numbers.ratio(cell.ratio)} {word}"

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from reports.compare.matrix import Comparison
 from reports.export.comparison import table_csv
 from reports.plain import one_line
-from reports.render import comparison, comparison_chart, comparison_ledger
+from reports.render import comparison, comparison_cards, comparison_chart, comparison_ledger
 from reports.render.document import TEMPLATES, environment, render_pdf
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import write_bytes
@@ -27,7 +27,9 @@ def context(found: Comparison) -> dict[str, Any]:
     return {
         "found": found,
         "view": comparison,
+        "cards": comparison_cards.cards,
         "ledger": comparison_ledger,
+        "devices": comparison.clocks(found),
         "letters": [one.letter for one in found.members],
         "mark": comparison.mark(found),
         "rows": comparison.table(found),

@@ -9,14 +9,18 @@ from typing import Any
 from reports.compare.fields import EFFECTS, Effect, Field, Known
 from reports.plain import one_line
 from reports.render import facts
+from reports.render.comparison_cards import short as digests
 
 MOST_ENTRIES = 6
-MOST = 220
+MOST = 180
 
 
 @dataclass(frozen=True)
 class Line:
-    """One field as text: its name, its status, and a text for each run, in their order; `odd` marks those unlike the first known."""
+    """One field as text: its name, its status, and a text for each run, in their order; `odd` marks those unlike the first known.
+
+    Where it differs, a run that is like the first known says so ("as A") and does not repeat it.
+    """
 
     name: str
     status: str
@@ -63,8 +67,16 @@ def line(field: Field, letters: Sequence[str]) -> Line:
     known = [each for each in values if each and each.known]
     odd = tuple(bool(each and each.known and each.value != known[0].value) for each in values)
     short = field.name.rpartition(".")[2].rpartition(" ")[2]
-    shared = field.status == "differ"
-    return Line(name(field.name), field.status, tuple(_text(short, each, known, shared) for each in values), odd)
+    if field.status != "differ":
+        return Line(name(field.name), field.status, tuple(_text(short, each, known, False) for each in values), odd)
+    first = next(place for place, each in enumerate(values) if each and each.known)
+    texts = [
+        f"as {letters[first]}"
+        if place > first and each and each.known and not odd[place]
+        else _text(short, each, known, True)
+        for place, each in enumerate(values)
+    ]
+    return Line(name(field.name), field.status, tuple(texts), odd)
 
 
 def name(key: str) -> str:
@@ -86,9 +98,13 @@ def _text(short: str, value: Known | None, known: Sequence[Known], shared: bool)
     if value.value is None:
         return "absent"
     rest = _without_shared(value.value, [each.value for each in known]) if shared else value.value
+    if isinstance(rest, list) and rest and all(isinstance(each, list) for each in rest):
+        # Processes of different cases, or arms, saw different things.
+        return one_line(digests(" or ".join(facts.flat(short, each) or "none" for each in rest)), MOST)
     entries = facts.lines(short, rest) or ["none"]
     more = len(entries) - MOST_ENTRIES
-    return one_line("; ".join(entries[:MOST_ENTRIES]) + (f"; and {more} more" if more > 0 else ""), MOST)
+    text = "; ".join(entries[:MOST_ENTRIES]) + (f"; and {more} more" if more > 0 else "")
+    return one_line(digests(text), MOST)
 
 
 def _without_shared(value: Any, all_values: Sequence[Any]) -> Any:
