@@ -16,6 +16,10 @@ PRECISION = re.compile(r"precision|tf32|autocast|default_dtype")
 """Of torch's modes in force, those that decide in which precision a case computes."""
 
 
+NOT_THERE = "there is no such GPU"
+"""Why a field is not known where nothing is missing."""
+
+
 class Effect(IntEnum):
     """How far a field can move the result, the most first."""
 
@@ -59,10 +63,10 @@ _SOME = (
     "process.scheduling_policy", "container.memory_limit_bytes", "container.cpu_weight", "torch.*", "gpu.*",
 )  # fmt: skip
 _MOMENT = (
-    "load.*", "identity.*", "memory.available_bytes", "memory.node_free_bytes", "memory.*_used_bytes", "memory.memory_errors",
+    "load.*", "identity.*", "ceilings.*", "memory.available_bytes", "memory.node_free_bytes", "memory.*_used_bytes", "memory.memory_errors",
     "cpu.current_mhz", "container.pressure_*", "container.cpu_throttling", "gpu.gpu * id*", "gpu.gpu * uuid", "gpu.gpu * temperature*",
     "gpu.gpu * clock_*current*", "gpu.gpu * processes", "gpu.gpu * *used*", "gpu.gpu * power_draw*", "gpu.gpu * utili*",
-    "torch.parallel_info", "in force.runtime.memory.file_bytes_*", "in force.threads.process_threads",
+    "torch.parallel_info", "in force.runtime.memory.file_bytes_*", "in force.runtime.cuda.peak_*", "in force.threads.process_threads",
 )  # fmt: skip
 _RANKED = ((Effect.MOMENT, _MOMENT), (Effect.LARGE, _LARGE), (Effect.SOME, _SOME))
 
@@ -123,8 +127,16 @@ def of_bundles(members: Sequence[Member]) -> list[Field]:
 
 def _untold(name: str, told: Mapping[str, Known]) -> Known:
     """A setting that a run does not list was not asked for in it; of anything else, nothing is known."""
+    if not_there(name, told):
+        return Known(False, note=NOT_THERE)
     lists_settings = any(each.startswith("setting.") for each in told)
     return Known(True, "not asked for") if name.startswith("setting.") and lists_settings else Known(False)
+
+
+def not_there(name: str, told: Mapping[str, Known]) -> bool:
+    """Whether a field is of a GPU that the bundle says the machine does not have."""
+    found, count = re.match(r"gpu\.gpu (\d{1,6}) ", name), told.get("gpu.count")
+    return bool(found and count and isinstance(count.value, int) and int(found[1]) >= count.value)
 
 
 def _plan(run: schema.Run) -> dict[str, Known]:
@@ -181,15 +193,19 @@ def effectives(member: Member, case: str | None = None) -> list[schema.Effective
     ]
 
 
+class Several(list[Any]):
+    """What the processes of one run saw, where they do not agree."""
+
+
 def agreed(events: Iterable[schema.Effective], read: Callable[[schema.Effective], Mapping[str, Any]]) -> dict[str, Any]:
-    """What `read` gives, over processes: the value where all agree, else all values in order, as a list."""
+    """What `read` gives, over processes: the value where all agree, else `Several` of them, in order."""
     seen: dict[str, list[Any]] = {}
     for event in events:
         for name, value in read(event).items():
             values = seen.setdefault(name, [])
             if value not in values:
                 values.append(value)
-    return {name: values[0] if len(values) == 1 else sorted(values, key=str) for name, values in seen.items()}
+    return {name: values[0] if len(values) == 1 else Several(sorted(values, key=str)) for name, values in seen.items()}
 
 
 def _in_force(member: Member, cases: set[str]) -> dict[str, Known]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from reports.compare.fields import PRECISION, Effect, Field, Known, agreed, effectives
+from reports.compare.fields import NOT_THERE, PRECISION, Effect, Field, Known, agreed, effectives
 from reports.compare.load import Member
 from reports.plain import one_line
 from suite.bundle import schema
@@ -164,6 +164,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+def _mode(name: str, modes: Mapping[str, Any], kind: str) -> Known:
+    """A mode of torch; those of CUDA are not told, and not missed, where a processor did the work."""
+    if name not in modes and kind == "cpu" and ("cuda" in name or "cudnn" in name):
+        return Known(False, note=NOT_THERE)
+    return Known(name in modes, modes.get(name))
+
+
 def of_cases(rows: Sequence[tuple[str, Sequence[Side]]], members: Sequence[Member]) -> list[Field]:
     """The fields that decide over rows, for the ledger: of the suite, and of every case that two bundles have."""
     version = {one.letter: Known(True, major(one.bundle.run.source.version)) for one in members}
@@ -177,6 +184,7 @@ def of_cases(rows: Sequence[tuple[str, Sequence[Side]]], members: Sequence[Membe
             for side in sides
         }
         modes = dict.fromkeys(key for *_, one in told.values() for key in one)
+        kinds = {side.member.letter: side.member.bundle.run.device.kind for side in sides}
         fields += [
             Field(f"{name}: definition", Effect.REFUSES, 1, {k: Known(True, one[0]) for k, one in told.items()}),
             Field(f"{name}: dtype", Effect.REFUSES, 2, {k: Known(True, one[1]) for k, one in told.items()}),
@@ -185,7 +193,7 @@ def of_cases(rows: Sequence[tuple[str, Sequence[Side]]], members: Sequence[Membe
                     f"{name}: {mode}",
                     Effect.REFUSES,
                     3,
-                    {k: Known(mode in one[2], one[2].get(mode)) for k, one in told.items()},
+                    {k: _mode(mode, one[2], kinds[k]) for k, one in told.items()},
                 )
                 for mode in modes
             ),

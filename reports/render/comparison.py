@@ -22,7 +22,7 @@ from suite.statistics.verdict import MINIMUM_NOISE_FLOOR, Verdict
 HEADLINE_RUNS = 3
 """Up to so many runs are told one by one in the headline; more are counted."""
 
-ALLOWED_WORDS = {"torch": "torch versions differ", "threads": "thread counts differ"}
+ALLOWED_WORDS = {"torch": "torch versions", "threads": "thread counts"}
 
 CLAIMS = {"faster", "slower", "equivalent"}
 COUNTED = {"no verdict": "without a verdict", "no baseline": "without a baseline"}
@@ -39,7 +39,7 @@ STATUS_WORDS = {
 
 def mark(found: Comparison) -> str:
     """What the title has to say of differences that were allowed; empty without any."""
-    return ", ".join(f"{ALLOWED_WORDS[name]}, allowed" for name in found.marked)
+    return f"{_and([ALLOWED_WORDS[name] for name in found.marked])} differ, allowed" if found.marked else ""
 
 
 def machine_line(found: Comparison) -> str:
@@ -74,18 +74,25 @@ def _product(group: Group) -> str:
 
 
 def subject(found: Comparison, member: Member) -> str:
-    """A run as a sentence names it: with its machine where the page has several, else with what else it differs in."""
-    told = found.group(member).subject if len(found.groups) > 1 else tag(found, member)
+    """A run as a sentence names it: with its machine where the page has several, else with what it is unlike the baseline."""
+    own, base = _tags(member), _tags(found.baseline)
+    unlike = ", ".join(word for word, other in zip(own, base, strict=True) if word and word != other)
+    told = found.group(member).subject if len(found.groups) > 1 else unlike
     return f"{member.letter} ({told})" if told else member.letter
 
 
 def headline_row(found: Comparison) -> Row | None:
-    """The row that opens the page, fixed by the baseline's plan: its last case that has one, its first candidate."""
+    """The row that opens the page: the baseline's last case that another run has as well (else its last), in its first candidate.
+
+    Never chosen by a result.
+    """
     plan = found.baseline.bundle.run
     labels = [arm.label for arm in plan.arms if arm.role == "candidate"] + [arm.label for arm in plan.arms]
     by_key = {row.key: row for row in found.rows}
     keys = ((case.name, label) for case in reversed(plan.cases) for label in labels)
-    return next((by_key[key] for key in keys if key in by_key), None)
+    rows = [by_key[key] for key in keys if key in by_key]
+    shared = [row for row in rows if any(cell.status in ("ranked", "refused", "asked") for cell in row.cells)]
+    return next(iter([*shared, *rows]), None)
 
 
 def headline(found: Comparison) -> str:
@@ -252,7 +259,7 @@ def note(row: Row, cell: Cell) -> str:
     parts = [each.text for each in cell.reasons] + [f"{each.text} (allowed)" for each in cell.allowed]
     if cell.case and cell.case.case.name != row.case:
         parts.append(f"measured as {cell.case.case.name}")
-    if cell.session:
+    if cell.session and status_word(cell) in CLAIMS:
         parts.append("the same unit under the same conditions again: so far do two of its sessions differ")
     if cell.verdict and cell.verdict.word in (None, "inconclusive"):
         parts += [cell.verdict.reason, *([on_each(cell.verdict.advice)] if cell.verdict.advice else [])]
@@ -260,8 +267,8 @@ def note(row: Row, cell: Cell) -> str:
 
 
 def on_each(advice: str) -> str:
-    """An advice of more processes, which between machines means on either."""
-    return re.sub(r"(more process(es)?) would", r"\1 on either machine would", advice)
+    """An advice of more processes, which between runs means in either."""
+    return re.sub(r"(more process(es)?) would", r"\1 in either run would", advice)
 
 
 def floors(row: Row) -> str:
@@ -284,7 +291,8 @@ def means(found: Comparison) -> list[str]:
             told.append(f"{arm}: {mean}, so there is no mean.")
         elif len(mean.cases) > 1:
             ratios = ", ".join(
-                f"{letter} {numbers.significant(value)}{numbers.TIMES}" for letter, value in mean.ratios.items()
+                f"{letter} {numbers.significant(value)}{numbers.TIMES}{_unclaimed(found, arm, letter, mean.cases)}"
+                for letter, value in mean.ratios.items()
             )
             unsure = any(
                 cell.ratio and cell.ratio.interval is None
@@ -297,6 +305,14 @@ def means(found: Comparison) -> list[str]:
         else:
             told.append(f"{arm}, {len(mean.cases)}/{mean.total} cases: no mean of a single one.")
     return told
+
+
+def _unclaimed(found: Comparison, arm: str, letter: str, cases: Sequence[str]) -> str:
+    """In how many of a mean's cases nothing is claimed of the run."""
+    own = [row for row in found.rows if row.arm == arm and row.case in cases]
+    words = [status_word(cell) for row in own for cell in row.cells if cell.member.letter == letter]
+    open_ = sum(word not in CLAIMS for word in words)
+    return f" (nothing is claimed in {open_} of {len(words)})" if open_ else ""
 
 
 @dataclass(frozen=True)

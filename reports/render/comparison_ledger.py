@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.compare.fields import EFFECTS, Effect, Field, Known
+from reports.compare.fields import EFFECTS, NOT_THERE, Effect, Field, Known, Several
 from reports.plain import one_line
 from reports.render import facts
 from reports.render.comparison_cards import short as digests
@@ -19,7 +19,7 @@ MOST = 180
 class Line:
     """One field as text: its name, its status, and a text for each run, in their order; `odd` marks those unlike the first known.
 
-    Where it differs, a run that is like the first known says so ("as A") and does not repeat it.
+    Where it differs, a run that is like an earlier one says so ("as A") and does not repeat it.
     """
 
     name: str
@@ -58,7 +58,8 @@ def count(ledger: Sequence[Field], status: str) -> int:
 
 def doubtful(ledger: Sequence[Field]) -> list[str]:
     """Names of the fields that could move the result by tens of percent or more, and that are not known on every side."""
-    return [name(each.name) for each in ledger if each.status == "unknown" and each.effect <= Effect.LARGE]
+    unknown = [each for each in ledger if each.status == "unknown" and each.effect <= Effect.LARGE]
+    return [name(f.name) for f in unknown if any(not v.known and v.note != NOT_THERE for v in f.values.values())]
 
 
 def line(field: Field, letters: Sequence[str]) -> Line:
@@ -69,14 +70,15 @@ def line(field: Field, letters: Sequence[str]) -> Line:
     short = field.name.rpartition(".")[2].rpartition(" ")[2]
     if field.status != "differ":
         return Line(name(field.name), field.status, tuple(_text(short, each, known, False) for each in values), odd)
-    first = next(place for place, each in enumerate(values) if each and each.known)
-    texts = [
-        f"as {letters[first]}"
-        if place > first and each and each.known and not odd[place]
-        else _text(short, each, known, True)
-        for place, each in enumerate(values)
-    ]
+    texts = []
+    for place, each in enumerate(values):
+        like = next((k for k, other in enumerate(values[:place]) if _equal(each, other)), None)
+        texts.append(_text(short, each, known, True) if like is None else f"as {letters[like]}")
     return Line(name(field.name), field.status, tuple(texts), odd)
+
+
+def _equal(one: Known | None, other: Known | None) -> bool:
+    return bool(one and other and one.known and other.known and one.value == other.value)
 
 
 def name(key: str) -> str:
@@ -97,10 +99,9 @@ def _text(short: str, value: Known | None, known: Sequence[Known], shared: bool)
         return one_line(f"({value.note})", MOST)
     if value.value is None:
         return "absent"
+    if isinstance(value.value, Several):
+        return one_line(digests(" or ".join(facts.flat(short, each) or "none" for each in value.value)), MOST)
     rest = _without_shared(value.value, [each.value for each in known]) if shared else value.value
-    if isinstance(rest, list) and rest and all(isinstance(each, list) for each in rest):
-        # Processes of different cases, or arms, saw different things.
-        return one_line(digests(" or ".join(facts.flat(short, each) or "none" for each in rest)), MOST)
     entries = facts.lines(short, rest) or ["none"]
     more = len(entries) - MOST_ENTRIES
     text = "; ".join(entries[:MOST_ENTRIES]) + (f"; and {more} more" if more > 0 else "")
@@ -117,6 +118,8 @@ def _without_shared(value: Any, all_values: Sequence[Any]) -> Any:
             for key, item in value.items()
             if any(key not in each or each[key] != item for each in all_values)
         } or "nothing of its own"
+    if isinstance(value, str) and "\n" in value and all(isinstance(each, str) for each in all_values):
+        return _without_shared(value.splitlines(), [each.splitlines() for each in all_values])
     if isinstance(value, list) and all(isinstance(each, list) for each in all_values):
         return [item for item in value if any(item not in each for each in all_values)] or "nothing of its own"
     return value

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reports.compare.fields import Effect, Field, Known, effect_of
+from reports.compare.fields import Effect, Field, Known, Several, effect_of
 from reports.compare.matrix import compare
 from reports.render import comparison_ledger as ledger
 from suite.bundle import schema
@@ -109,6 +109,41 @@ def test_doubtful_fields_are_named(tmp_path: Path) -> None:
     names = ledger.doubtful(compare(gathered(one, other)).ledger)
     assert "CPU: governor" in names
     assert "System: thing" not in names
+
+
+def test_a_run_that_is_like_an_earlier_one_does_not_repeat_it() -> None:
+    values = {k: Known(True, v) for k, v in {"A": "tuned", "B": "tuned", "C": "untuned", "D": "untuned"}.items()}
+    line = ledger.line(Field("run.settings", Effect.LARGE, 0, values), ["A", "B", "C", "D"])
+    assert line.texts == ("tuned", "as A", "untuned", "as C")
+    assert line.odd == (False, False, True, True)
+    same = {letter: Known(True, 1) for letter in "AB"}
+    assert ledger.line(Field("x.y", Effect.LARGE, 0, same), ["A", "B"]).texts == ("1", "1")
+
+
+def test_of_long_texts_only_the_lines_that_differ_are_told_and_digests_are_cut() -> None:
+    values = {"A": Known(True, "same\nfirst"), "B": Known(True, "same\nsecond")}
+    assert ledger.line(Field("torch.config", Effect.LARGE, 0, values), ["A", "B"]).texts == ("first", "second")
+    values = {"A": Known(True, "none"), "B": Known(True, f"sha256:{'0123456789abcdef' * 4}")}
+    line = ledger.line(Field("run.image_digest", Effect.SOME, 0, values), ["A", "B"])
+    assert line.texts == ("none", "sha256:0123456789ab…")
+
+
+def test_what_the_processes_of_one_run_do_not_agree_on_is_told_as_alternatives() -> None:
+    values = {"A": Known(True, Several(["27 of 27", "30 of 30"])), "B": Known(True, "27 of 27")}
+    line = ledger.line(Field("in force.runtime.bound", Effect.SOME, 0, values), ["A", "B"])
+    assert line.texts == ("27 of 27 or 30 of 30", "27 of 27")
+
+
+def test_a_gpu_that_a_machine_does_not_have_is_not_missed(tmp_path: Path) -> None:
+    gpu = {"gpu": {"count": fact(1), "gpu 0 name": fact("Fast GPU"), "gpu 0 power_limit_w": fact(None, "denied")}}
+    one = bundle(tmp_path / "a", TIMES, facts=gpu, torch={"cuda_matmul_allow_tf32": "False"},
+                 device=schema.Device(kind="cuda", name="Fast GPU"))  # fmt: skip
+    other = bundle(tmp_path / "b", TIMES, facts={"gpu": {"count": fact(0)}}, unit="2")
+    blind = bundle(tmp_path / "c", TIMES, unit="3")
+    names = ledger.doubtful(compare(gathered(one, other)).ledger)
+    assert "GPU: GPU 0 name" not in names and not [name for name in names if "tf32" in name]
+    assert any("power" in name for name in names)
+    assert "GPU: GPU 0 name" in ledger.doubtful(compare(gathered(one, blind)).ledger)
 
 
 def test_fields_are_listed_by_status_and_effect(tmp_path: Path) -> None:

@@ -119,6 +119,68 @@ def test_the_command_repeats_the_comparison(tmp_path: Path) -> None:
     assert told.command(found) == "make compare RUNS='20260301-100000-quick-base x; rm -rf' ALLOW=torch"
 
 
+def test_runs_of_one_machine_are_named_by_what_they_are_unlike_the_baseline(tmp_path: Path) -> None:
+    engine = schema.Engine(name="podman", containerised=True, reason="found")
+    base = bundle(tmp_path / "a", TIMES)
+    faster = bundle(tmp_path / "b", {POINTWISE: arms(50e3, 20e3)}, engine=engine)
+    half = {"pointwise_chain/64x64-bf16": arms(50e3, 20e3)}
+    refused = bundle(tmp_path / "c", half, case_changes={"dtype": "bfloat16"})
+    found = compare(gathered(base, faster, refused))
+    assert re.fullmatch(
+        r"a test of pointwise_chain, torch.compile: B \(in podman\) is 2\.\d+× as fast as A; "
+        r"C \(bfloat16\) is refused \(dtype bfloat16, in the baseline float32\)\.",
+        told.headline(found),
+    )
+    assert told.machine_line(found).startswith(
+        "A (native, float32), B (in podman, float32), C (native, bfloat16): this unit of"
+    )
+    assert told.not_planned(found) == [f"{MATMUL} is not among the cases of B and C"]
+    assert {(row.case, row.letter) for row in told.table(found)} == {(MATMUL, "A"), *((POINTWISE, x) for x in "ABC")}
+    assert told.tally(found) == "2 faster, 2 refused"
+
+
+def test_a_run_that_is_refused_wherever_it_has_a_row_says_so_in_the_headline(tmp_path: Path) -> None:
+    base, other = bundle(tmp_path / "a", TIMES), bundle(tmp_path / "b", TIMES, unit="2")
+    half = {"matmul_add/64-bf16": arms(50e3, 20e3)}
+    refused = bundle(tmp_path / "c", half, case_changes={"dtype": "bfloat16"})
+    sentence = told.headline(compare(gathered(base, other, refused)))
+    assert sentence.endswith(
+        "; C (bfloat16) is refused in every row that it has (dtype bfloat16, in the baseline float32)."
+    )
+
+
+def test_the_headline_is_a_case_that_another_run_has(tmp_path: Path) -> None:
+    base = bundle(tmp_path / "a", TIMES)
+    found = compare(gathered(base, bundle(tmp_path / "b", {MATMUL: arms(15e3, 10e3)}, unit="2")))
+    row = told.headline_row(found)
+    assert row is not None and row.key == (MATMUL, "inductor")
+
+
+def test_two_sessions_of_a_unit_that_differ_are_named_as_that(tmp_path: Path) -> None:
+    found = compare(gathered(bundle(tmp_path / "a", TIMES), bundle(tmp_path / "b", {POINTWISE: arms(90e3, 45e3)})))
+    assert "as fast as A, the same unit under the same conditions." in told.headline(found)
+    assert any("so far do two of its sessions differ" in row.note for row in told.table(found))
+
+
+def test_what_was_allowed_twice_is_one_mark(tmp_path: Path) -> None:
+    found = page(tmp_path, ("torch", "threads"), torch={"version": "2.11.0"}, threads=8)
+    assert told.mark(found) == "torch versions and thread counts differ, allowed"
+
+
+def test_a_mean_says_in_how_many_of_its_cases_nothing_is_claimed(tmp_path: Path) -> None:
+    noisy = {MATMUL: arms(30e3, 20e3, seed=3), POINTWISE: arms(50e3, 20e3)}
+    noisy[MATMUL]["eager#2"] = [time * 1.5 for time in noisy[MATMUL]["eager"]]
+    found = compare(gathered(bundle(tmp_path / "a", TIMES), bundle(tmp_path / "b", noisy, unit="2")))
+    assert re.fullmatch(r"eager, 2/2 cases: B 1\.4\d+× \(nothing is claimed in 1 of 2\)\.", told.means(found)[0])
+
+
+def test_a_gpus_time_is_said_to_be_its_own(tmp_path: Path) -> None:
+    assert told.clocks(page(tmp_path / "cpu")) == ""
+    found = page(tmp_path / "gpu", device=schema.Device(kind="cuda", name="Fast GPU"))
+    assert "(B) is taken between two events on the GPU" in told.clocks(found)
+    assert "on a processor (A)" in render_html(found)
+
+
 def test_many_runs_are_counted_in_the_headline(tmp_path: Path) -> None:
     paths = [bundle(tmp_path / name, TIMES, unit=name) for name in "abcde"]
     assert told.headline(compare(gathered(*paths))).startswith("5 runs of 1 machine model against A: 16 equivalent")
