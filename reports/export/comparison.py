@@ -10,7 +10,7 @@ from reports.compare.ceilings import Share
 from reports.compare.cells import Cell, Row
 from reports.compare.matrix import Comparison
 from reports.plain import one_line
-from reports.render.comparison import note, status_word
+from reports.render.comparison_table import note, status_word
 from suite.statistics.ratio import Interval, Ratio
 
 COLUMNS = (

@@ -16,7 +16,7 @@ from reports.compare.cells import Cell, Row
 from reports.plain import one_line
 from reports.render import numbers
 from reports.render.charts import GRID, INK, MUTED, STYLE, VERDICT_COLOURS, svg
-from reports.render.comparison import status_word
+from reports.render.comparison_table import status_word
 from suite.statistics.ratio import Interval
 
 CEILING_STYLES = {"memory": (INK, "-"), "arithmetic": (INK, ":")}

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from reports.compare.matrix import Comparison
 from reports.export.comparison import table_csv
 from reports.plain import one_line
-from reports.render import comparison, comparison_cards, comparison_chart, comparison_ledger
+from reports.render import comparison, comparison_cards, comparison_chart, comparison_ledger, comparison_table
 from reports.render.document import TEMPLATES, environment, render_pdf
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import write_bytes
@@ -32,7 +32,7 @@ def context(found: Comparison) -> dict[str, Any]:
         "devices": comparison.clocks(found),
         "letters": [one.letter for one in found.members],
         "mark": comparison.mark(found),
-        "rows": comparison.table(found),
+        "rows": comparison_table.table(found),
         "left_out": found.gathered.left_out,
         "unpublishable": [one.letter for one in found.members if not one.publishable],
         "cases": [_case(found, case) for case in dict.fromkeys(row.case for row in found.rows)],
@@ -51,7 +51,7 @@ def _case(found: Comparison, case: str) -> tuple[str, str, Markup, list[str]]:
         one_line(case, 120),
         one_line(rows[0].title),
         chart,
-        [told for row in rows if (told := comparison.floors(row))],
+        [told for row in rows if (told := comparison_table.floors(row))],
     )
 
 

@@ -6,14 +6,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reports.compare.matrix import Comparison, compare
 from reports.compare.parity import Allowed
 from reports.render import comparison as told
+from reports.render.comparison_cards import cards
 from reports.render.comparison_document import CSV, HTML, PDF, folder_name, render_html, write
+from reports.render.comparison_table import table
 from suite.bundle import schema
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import RUN
@@ -60,7 +64,7 @@ def test_a_refused_row_is_hatched_with_its_reason_and_never_ranked(tmp_path: Pat
     text = render_html(found)
     assert text.count('<tr class="refused">') == 4
     assert "dtype bfloat16, in the baseline float32" in text
-    refused = [row for row in told.table(found) if row.kind == "refused"]
+    refused = [row for row in table(found) if row.kind == "refused"]
     assert {(row.by_time, row.by_ratio, row.by_speedup, row.by_share) for row in refused} == {("", "", "", "")}
     assert all(row.time != "–" for row in refused)
     assert "hatch" in text or "pattern" in text  # the chart's ground
@@ -135,7 +139,7 @@ def test_runs_of_one_machine_are_named_by_what_they_are_unlike_the_baseline(tmp_
         "A (native, float32), B (in podman, float32), C (native, bfloat16): this unit of"
     )
     assert told.not_planned(found) == [f"{MATMUL} is not among the cases of B and C"]
-    assert {(row.case, row.letter) for row in told.table(found)} == {(MATMUL, "A"), *((POINTWISE, x) for x in "ABC")}
+    assert {(row.case, row.letter) for row in table(found)} == {(MATMUL, "A"), *((POINTWISE, x) for x in "ABC")}
     assert told.tally(found) == "2 faster, 2 refused"
 
 
@@ -159,7 +163,23 @@ def test_the_headline_is_a_case_that_another_run_has(tmp_path: Path) -> None:
 def test_two_sessions_of_a_unit_that_differ_are_named_as_that(tmp_path: Path) -> None:
     found = compare(gathered(bundle(tmp_path / "a", TIMES), bundle(tmp_path / "b", {POINTWISE: arms(90e3, 45e3)})))
     assert "as fast as A, the same unit under the same conditions." in told.headline(found)
-    assert any("so far do two of its sessions differ" in row.note for row in told.table(found))
+    assert any("so far do two of its sessions differ" in row.note for row in table(found))
+
+
+def test_a_card_tells_rates_in_their_own_unit_and_no_fault_twice(tmp_path: Path) -> None:
+    claim = "KMP_BLOCKTIME is set, but another run-time ignores it"
+    reasons = [f"{claim} (launch.kmp)", "the preset smoke is never publishable"]
+    found = page(tmp_path, rates=(4300.0, 818e3), publishable=False, reasons=reasons)
+    finding = schema.Finding(rule="launch.kmp", severity="wrong", claim=claim, evidence=["seen"])
+    member, group = found.members[1], found.groups[1]
+    assert member.bundle.fingerprint is not None
+    fingerprint = msgspec.structs.replace(member.bundle.fingerprint, findings=[finding])
+    member = replace(member, bundle=msgspec.structs.replace(member.bundle, fingerprint=fingerprint))
+    group = replace(group, members=(member,), units=((member,),))
+    (card,) = cards(replace(found, members=(found.members[0], member), groups=(found.groups[0], group)), group)
+    rates = dict(card.lines)["Best rates"]
+    assert rates.startswith("4.30 TB/s (triad") and "818 TFLOP/s" in rates
+    assert card.wrong == [claim, "not publishable: the preset smoke is never publishable"]
 
 
 def test_what_was_allowed_twice_is_one_mark(tmp_path: Path) -> None:
