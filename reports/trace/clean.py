@@ -177,7 +177,10 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
     limit = np.where(swallows, last_end, last_end + longest)[:-1]
     # Kernels of one stream may overlap (programmatic launches, branches of a graph): one that ends last is no wonder, one that is as
     # long as everything else twice over is.
-    absurd = duration[order[:-1]] > ABSURD * max(last_end - first_start, 1)
+    far = last_end + max(FAR_NS, BEYOND * (last_end - first_start))
+    ends = order[last & (end[order] <= far)]
+    plausible = max(last_end, int(start[timed].max()), int(end[ends].max(initial=last_end)))
+    absurd = duration[order[:-1]] > ABSURD * max(plausible - first_start, 1)
     overflown = (swallows | reaches)[:-1] & (end[order[:-1]] > limit) & absurd
     cut, following = order[:-1][overflown], order[1:][overflown]
     duration[cut] = start[following] - start[cut]
@@ -187,7 +190,6 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
         " upper bound",
         int(cut.size),
     )
-    far = last_end + max(FAR_NS, BEYOND * (last_end - first_start))
     endless = order[last & (end[order] > far)]
     lasting[endless] = False
     notes.add(
