@@ -208,6 +208,12 @@ def test_the_script_measures_one_process_where_they_start_slowly(tmp_path: Path)
     assert "--processes 1 " in commands[1]
 
 
+def test_an_earlier_stage_is_worth_more_where_there_is_no_time_for_both(tmp_path: Path) -> None:
+    """After a smoke of 2 s, 12 s of 29 are left; 3 kept for the models leave too few for a stage: matmul gets them all."""
+    _, stages = checked(tmp_path, smoke_s=2, BUDGET="29")
+    assert [stage.split("|")[:2] for stage in stages][2] == ["matmul", "ok"]
+
+
 def test_what_may_be_left_out_is_left_out_where_no_time_is_left(tmp_path: Path) -> None:
     """With 24 s in all, 9 are left behind smoke's limit: less than a stage can show anything in."""
     commands, stages = checked(tmp_path, BUDGET="24")
