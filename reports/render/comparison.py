@@ -62,12 +62,19 @@ def subject(found: Comparison, member: Member) -> str:
 
 
 def headline_row(found: Comparison) -> Row | None:
-    """The row that opens the page, fixed by the baseline's plan: its last case that has one, its first candidate."""
+    """The row that opens the page, fixed by the baseline's plan and by what was measured at all, never by what came out.
+
+    It is the plan's last case, and in it the first candidate, that another run has measured too; None when none has any.
+    """
     plan = found.baseline.bundle.run
     labels = [arm.label for arm in plan.arms if arm.role == "candidate"] + [arm.label for arm in plan.arms]
-    by_key = {row.key: row for row in found.rows}
+    by_key = {row.key: row for row in found.rows if _is_shared(row, found.baseline)}
     keys = ((case.name, label) for case in reversed(plan.cases) for label in labels)
     return next((by_key[key] for key in keys if key in by_key), None)
+
+
+def _is_shared(row: Row, baseline: Member) -> bool:
+    return any(cell.typical_ns is not None for cell in row.cells if cell.member is not baseline)
 
 
 def headline(found: Comparison) -> str:
@@ -149,8 +156,19 @@ class TableRow:
 
 
 def table(found: Comparison) -> list[TableRow]:
-    """The table of all cells: case by case, arm by arm, in the order of the runs."""
-    return [_table_row(found, row, cell) for row in found.rows for cell in row.cells]
+    """The table: case by case, arm by arm, in the order of the runs; without the cells of `without_case`."""
+    return [_table_row(found, row, cell) for row in found.rows for cell in row.cells if cell.case is not None]
+
+
+def without_case(found: Comparison) -> str:
+    """Which runs do not have which cases: an empty cell for each arm of each would hide the rest."""
+    told: dict[str, list[str]] = {}
+    for case in dict.fromkeys(row.case for row in found.rows):
+        row = next(row for row in found.rows if row.case == case)
+        letters = [cell.member.letter for cell in row.cells if cell.case is None]
+        if letters:
+            told.setdefault(", ".join(letters), []).append(one_line(case, 120))
+    return "; ".join(f"{letters}: {', '.join(cases)}" for letters, cases in told.items())
 
 
 def _table_row(found: Comparison, row: Row, cell: Cell) -> TableRow:
@@ -277,8 +295,7 @@ def _fact(member: Member, name: str, field: str) -> str:
 
 
 def _ceiling(bound: str, rate: float, source: str) -> str:
-    unit = "GB/s" if bound == "memory" else "GFLOP/s"
-    return f"{numbers.significant(rate / 1e9)} {unit} ({source})"
+    return f"{numbers.rate(rate, 'B/s' if bound == 'memory' else 'FLOP/s')} ({source})"
 
 
 def means(found: Comparison) -> list[str]:

@@ -23,6 +23,9 @@ CEILING_STYLES = {"memory": (INK, "-"), "arithmetic": (INK, ":")}
 HATCH = "#d6dbe3"
 MOST_REASON = 70
 FEW_DECADES = 1.6
+AXIS_PT, CHARACTER_PT, OFFSET_PT = 413.0, 4.1, 14.0
+"""The axis's length, and what a character beside a dot takes of it on average, in points."""
+MOST_TAKEN = 0.8
 FARTHEST_CEILING = 6.0
 """A ceiling that allows a time this many times below the fastest is only pointed at: drawn to scale it would squeeze all else."""
 
@@ -48,7 +51,7 @@ def times(rows: Sequence[Row]) -> str:
             low /= (high / low) ** 0.15  # for the pointers at the left edge
         axes.set_xscale("log")
         # Room at the right for what is written beside the dots.
-        axes.set_xlim(low, high * (high / low) ** 0.45)
+        axes.set_xlim(low, _right(low, high, [cell for _, cell in lines], scale))
         for place, (_, cell) in enumerate(lines):
             _line(axes, place, cell, scale)
         for place in range(1, len(lines)):
@@ -65,6 +68,15 @@ def times(rows: Sequence[Row]) -> str:
         axes.tick_params(length=0)
         axes.set_xlabel(f"{unit} a call (log scale), less is faster")
         return svg(figure, f"Times of {one_line(rows[0].case, 120)} in every run")
+
+
+def _right(low: float, high: float, cells: Sequence[Cell], scale: float) -> float:
+    """The axis's right end, so far that what is written beside each dot ends before it: else the picture grows, and shrinks on the page."""
+    span = math.log(high / low)
+    for cell in cells:
+        taken = min(MOST_TAKEN, (len(_beside(cell, status_word(cell))) * CHARACTER_PT + OFFSET_PT) / AXIS_PT)
+        span = max(span, math.log(max(_edges(cell)) / scale / low) / (1 - taken))
+    return low * math.exp(span)
 
 
 def _edges(cell: Cell) -> list[float]:

@@ -101,6 +101,8 @@ def _without_shared(value: Any, all_values: Sequence[Any]) -> Any:
             for key, item in value.items()
             if any(key not in each or each[key] != item for each in all_values)
         } or "nothing of its own"
+    if isinstance(value, list) and value and all(isinstance(item, int) for item in value):
+        return value  # CPUs, as a rule: 2-15 of 0-15 would say something else
     if isinstance(value, list) and all(isinstance(each, list) for each in all_values):
         return [item for item in value if any(item not in each for each in all_values)] or "nothing of its own"
     return value
