@@ -109,9 +109,17 @@ def test_a_retaken_block_is_named_with_its_reason(loaded: reader.Loaded) -> None
 def test_conditions_of_kept_blocks_are_counted(loaded: reader.Loaded) -> None:
     (case,) = results(loaded).cases
     blocks = len(loaded.blocks)
-    assert f"1 of {blocks} blocks slowed down: software power cap; 1 block could only be had so." in view.device(
+    assert f"Slowed down: software power cap, in 1 of {blocks} blocks; 1 block could only be had so." in view.device(
         loaded, case
     )
+
+
+def test_one_condition_of_several_blocks_is_one() -> None:
+    texts = ("below 75 % of the default clock: 900 of 1980 MHz", "below 75 % of the default clock: 950 of 1980 MHz")
+    block = samples.block(CASE, "eager", 0, 0, 1e5)
+    fields = {name: getattr(block, name) for name in block.__struct_fields__}
+    blocks = [schema.Block(**{**fields, "conditions": [text], "disturbed": True}) for text in texts]
+    assert view.conditions(blocks) == [("below 75 % of the default clock", 2, 2)]
 
 
 def test_the_head_names_the_gpu_with_its_memory_and_which_of_several(loaded: reader.Loaded) -> None:

@@ -69,6 +69,15 @@ def test_a_bundle_of_matmul_add_has_the_page_and_its_report_links_to_it(tmp_path
     assert (path / "cases" / CASE / "eager" / "passes" / "cold" / "trace.html").is_file()
 
 
+def test_pages_made_by_another_version_are_no_sign_of_a_changed_bundle(tmp_path: Path) -> None:
+    path = whole(tmp_path)
+    render(path)
+    pages = [path / "walkthrough.html", path / "cases" / CASE / "eager" / "passes" / "cold" / "trace.html"]
+    for page in pages:
+        page.write_text("another version's")
+    assert "not as they were measured" not in render_html(reader.load(path))
+
+
 def test_rendering_again_gives_the_same_page(tmp_path: Path) -> None:
     path = whole(tmp_path)
     render(path)
@@ -122,7 +131,7 @@ def test_conditions_of_timed_blocks_are_counted_with_the_power_limit(tmp_path: P
     }
     again = reader.Loaded(**changed)
     assert walkthrough_bundle.machine(again, results(again)).conditions == (
-        f"2 of this run's {len(loaded.blocks)} timed blocks of matmul_add were slowed down: power, at a power limit of 700 W",
+        f"slowed down: power, at a power limit of 700 W, in 2 of this run's {len(loaded.blocks)} timed blocks of matmul_add",
     )
 
 
