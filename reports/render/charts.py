@@ -207,10 +207,9 @@ def states(bundle: Loaded, found: Sequence[Regime]) -> str:
                 if regime.reference == reference:
                     edges = ((regime.start_ns - start) / 60e9, (regime.end_ns - start) / 60e9)
                     axes.axvspan(*edges, color=SHADE, linewidth=0)
-            axes.scatter(
-                minutes, [value / 1e9 for value in series(readings, reference)], s=6, color=ARM_COLOURS[2], linewidth=0
-            )
-            axes.set_ylim(bottom=0)
+            levels = [value / 1e9 for value in series(readings, reference)]
+            axes.scatter(minutes, levels, s=6, color=ARM_COLOURS[2], linewidth=0)
+            axes.set_ylim(0, 1.08 * max(levels))
             axes.set_xlabel("minutes since the first reading")
             axes.set_ylabel(f"{reference}, {unit}")
             axes.grid(color=GRID, linewidth=0.6)

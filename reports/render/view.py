@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -185,12 +186,26 @@ def device(bundle: Loaded, case: CaseResult) -> str:
     if told:
         parts.append(f"The host's time to hand over one call, taken apart: {', '.join(told)}.")
     blocks = [block for arm in case.arms for block in arm.blocks]
-    seen = Counter(text.partition(", in ")[0] for block in blocks for text in dict.fromkeys(block.conditions))
-    for condition, count in seen.most_common(CONDITIONS):
-        bad = sum(block.disturbed for block in blocks if any(text.startswith(condition) for text in block.conditions))
+    of = numbers.counted(len(blocks), "block")
+    for condition, count, bad in conditions(blocks)[:CONDITIONS]:
         could = f"; {numbers.counted(bad, 'block')} could only be had so" if bad else ""
-        parts.append(f"{count} of {numbers.counted(len(blocks), 'block')} {condition}{could}.")
+        parts.append(f"{condition[0].upper()}{condition[1:]}, in {count} of {of}{could}.")
     return " ".join(parts)
+
+
+MEASURED = re.compile(r", in \d+ of \d+ readings$|: [\d.]+ of .*$")
+"""What in a condition is one block's own: the same condition of several blocks is one without it."""
+
+
+def conditions(blocks: Iterable[schema.Block]) -> list[tuple[str, int, int]]:
+    """Each condition of the device that blocks were measured under: in words, how many blocks, and how many of them disturbed by it."""
+    seen: Counter[str] = Counter()
+    disturbed: Counter[str] = Counter()
+    for block in blocks:
+        for condition in dict.fromkeys(MEASURED.sub("", text) for text in block.conditions):
+            seen[condition] += 1
+            disturbed[condition] += block.disturbed
+    return [(condition, count, disturbed[condition]) for condition, count in seen.most_common() if condition]
 
 
 CONDITIONS = 3
