@@ -160,12 +160,18 @@ def rates(case: CaseResult) -> str:
     if operations is None or moved is None:
         return ""
     arms = [
-        f"{arm.arm.label} {numbers.significant(operations / arm.typical_ns)} GFLOP/s and {numbers.significant(moved / arm.typical_ns)} GB/s"
+        f"{arm.arm.label} {_per_second(operations / arm.typical_ns, 'FLOP/s')} and {_per_second(moved / arm.typical_ns, 'B/s')}"
         for arm in (case.baseline, *case.candidates)
         if arm.typical_ns
     ]
-    least = f"{numbers.significant(operations / 1e6)} million floating-point operations and {numbers.size(moved)}"
+    count, word = (operations / 1e6, "million") if operations < 1e9 else (operations / 1e9, "billion")
+    least = f"{numbers.significant(count)} {word} floating-point operations and {numbers.size(moved)}"
     return f"A call takes at least {least} to and from memory (as if fused): {'; '.join(arms)}."
+
+
+def _per_second(giga: float, unit: str) -> str:
+    """A rate that is given in 10^9 a second, in a unit that fits."""
+    return f"{numbers.significant(giga / 1000)} T{unit}" if giga >= 1000 else f"{numbers.significant(giga)} G{unit}"
 
 
 CACHES = {
@@ -288,8 +294,7 @@ def _clock(nanoseconds: int) -> str:
 
 
 def _rate(value: float, reference: str) -> str:
-    unit = "GB/s" if reference == "memory bandwidth" else "GFLOP/s"
-    return f"{numbers.significant(value / 1e9)} {unit}"
+    return _per_second(value / 1e9, "B/s" if reference == "memory bandwidth" else "FLOP/s")
 
 
 def aggregate_sentence(found: Results) -> str:
