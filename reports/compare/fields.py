@@ -63,10 +63,11 @@ _SOME = (
     "process.scheduling_policy", "container.memory_limit_bytes", "container.cpu_weight", "torch.*", "gpu.*",
 )  # fmt: skip
 _MOMENT = (
-    "load.*", "identity.*", "ceilings.*", "memory.available_bytes", "memory.node_free_bytes", "memory.*_used_bytes", "memory.memory_errors",
+    "load.*", "identity.*", "memory.available_bytes", "memory.node_free_bytes", "memory.*_used_bytes", "memory.memory_errors",
     "cpu.current_mhz", "container.pressure_*", "container.cpu_throttling", "gpu.gpu * id*", "gpu.gpu * uuid", "gpu.gpu * temperature*",
     "gpu.gpu * clock_*current*", "gpu.gpu * processes", "gpu.gpu * *used*", "gpu.gpu * power_draw*", "gpu.gpu * utili*",
-    "torch.parallel_info", "in force.runtime.memory.file_bytes_*", "in force.runtime.cuda.peak_*", "in force.threads.process_threads",
+    "torch.parallel_info", "in force.runtime.memory.file_bytes_*", "in force.threads.process_threads", "ceilings.*",
+    "in force.runtime.cuda.peak_*",
 )  # fmt: skip
 _RANKED = ((Effect.MOMENT, _MOMENT), (Effect.LARGE, _LARGE), (Effect.SOME, _SOME))
 

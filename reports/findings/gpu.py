@@ -9,7 +9,7 @@ from reports.findings.words import moment, no_gpu
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
-from reports.trace.kernels import class_of
+from reports.trace.classes import class_of
 from reports.words import share, short, us
 
 REQUEST = "Activity Buffer Request"

@@ -210,6 +210,7 @@ WORDS = {
     Cause.HOST: "because the host had launched nothing",
     Cause.COLD: "in the cold first step, before its launches",
     Cause.LATENCY: "while launches were under way",
+    Cause.QUEUED: "between kernels that were queued already",
     Cause.WAIT: "waiting for another stream",
     Cause.PROFILER: "made by the profiler itself",
     Cause.UNKNOWN: "launched and not begun, for reasons the trace does not show",
@@ -218,6 +219,7 @@ ADVICE = {
     Cause.HOST: "Get the host out of the way: fewer and larger launches, torch.compile, CUDA graphs, data loading in the background.",
     Cause.COLD: "Warm up before you measure: the first step loads modules, picks algorithms and compiles.",
     Cause.LATENCY: "Queue more work ahead of the GPU, or launch it as a graph.",
+    Cause.QUEUED: "Fewer, longer kernels: each pass from one to the next costs the GPU about a microsecond.",
     Cause.WAIT: "Look at what the streams wait for: an event in the wrong place makes parallel work serial.",
     Cause.PROFILER: "This gap is not there without the profiler: do not optimise it.",
     Cause.UNKNOWN: (

@@ -15,7 +15,7 @@ from reports.findings.cpu_code import ELEMENTWISE, PACKED
 from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, host_bound, rows_named, self_us, under
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
-from reports.trace.kernels import KernelClass
+from reports.trace.classes import KernelClass
 from reports.trace.regime import ARITHMETIC
 from reports.trace.steps import STEP
 from reports.words import size as size_of_bytes

@@ -201,18 +201,19 @@ def states(bundle: Loaded, found: Sequence[Regime]) -> str:
     minutes = [(reading.at_ns - start) / 60e9 for reading in readings]
     with matplotlib.rc_context({**STYLE, "font.size": 7.5}):
         figure = Figure(figsize=(7.4, 1.9))
-        panels = zip(figure.subplots(1, 2), REFERENCES, ("GB/s", "GFLOP/s"), strict=True)
+        panels = zip(figure.subplots(1, 2), REFERENCES, ("B/s", "FLOP/s"), strict=True)
         for axes, reference, unit in panels:
             for regime in found:
                 if regime.reference == reference:
                     edges = ((regime.start_ns - start) / 60e9, (regime.end_ns - start) / 60e9)
                     axes.axvspan(*edges, color=SHADE, linewidth=0)
-            axes.scatter(
-                minutes, [value / 1e9 for value in series(readings, reference)], s=6, color=ARM_COLOURS[2], linewidth=0
-            )
-            axes.set_ylim(bottom=0)
+            levels = [value / 1e9 for value in series(readings, reference)]
+            giga = max(levels) < 10_000
+            levels = levels if giga else [level / 1000 for level in levels]
+            axes.scatter(minutes, levels, s=6, color=ARM_COLOURS[2], linewidth=0)
+            axes.set_ylim(0, 1.08 * max(levels))
             axes.set_xlabel("minutes since the first reading")
-            axes.set_ylabel(f"{reference}, {unit}")
+            axes.set_ylabel(f"{reference}, {'G' if giga else 'T'}{unit}")
             axes.grid(color=GRID, linewidth=0.6)
             axes.set_axisbelow(True)
             axes.tick_params(length=0)

@@ -70,17 +70,19 @@ def subject(found: Comparison, member: Member) -> str:
 
 
 def headline_row(found: Comparison) -> Row | None:
-    """The row that opens the page: the baseline's last case that another run has as well (else its last), in its first candidate.
+    """The row that opens the page, fixed by the baseline's plan and by what was measured at all, never by what came out.
 
-    Never chosen by a result.
+    It is the plan's last case, and in it the first candidate, that another run has measured too; None when none has any.
     """
     plan = found.baseline.bundle.run
     labels = [arm.label for arm in plan.arms if arm.role == "candidate"] + [arm.label for arm in plan.arms]
-    by_key = {row.key: row for row in found.rows}
+    by_key = {row.key: row for row in found.rows if _is_shared(row, found.baseline)}
     keys = ((case.name, label) for case in reversed(plan.cases) for label in labels)
-    rows = [by_key[key] for key in keys if key in by_key]
-    shared = [row for row in rows if any(cell.status in ("ranked", "refused", "asked") for cell in row.cells)]
-    return next(iter([*shared, *rows]), None)
+    return next((by_key[key] for key in keys if key in by_key), None)
+
+
+def _is_shared(row: Row, baseline: Member) -> bool:
+    return any(cell.typical_ns is not None for cell in row.cells if cell.member is not baseline)
 
 
 def headline(found: Comparison) -> str:
@@ -133,14 +135,15 @@ def tally(found: Comparison) -> str:
     )
 
 
-def not_planned(found: Comparison) -> list[str]:
-    """Which runs do not have a case of the page, a sentence a case."""
-    told = {}
-    for row in found.rows:
+def without_case(found: Comparison) -> str:
+    """Which runs do not have which cases: an empty cell for each arm of each would hide the rest."""
+    told: dict[str, list[str]] = {}
+    for case in dict.fromkeys(row.case for row in found.rows):
+        row = next(row for row in found.rows if row.case == case)
         letters = [cell.member.letter for cell in row.cells if not planned(cell)]
         if letters:
-            told[row.case] = f"{one_line(row.case, 120)} is not among the cases of {_and(letters)}"
-    return list(told.values())
+            told.setdefault(", ".join(letters), []).append(one_line(case, 120))
+    return "; ".join(f"{letters}: {', '.join(cases)}" for letters, cases in told.items())
 
 
 def _and(words: Sequence[str]) -> str:

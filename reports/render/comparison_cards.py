@@ -15,7 +15,6 @@ from reports.plain import one_line
 from reports.render import container, facts, numbers, view
 
 DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
-TERA_FROM = 1e12
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,4 @@ def _fact(member: Member, name: str, field: str) -> str:
 
 
 def _ceiling(found: Ceiling) -> str:
-    unit = "B/s" if found.bound == "memory" else "FLOP/s"
-    scale, prefix = (1e12, "T") if found.rate >= TERA_FROM else (1e9, "G")
-    return f"{numbers.significant(found.rate / scale)} {prefix}{unit} ({found.source})"
+    return f"{numbers.rate(found.rate, 'B/s' if found.bound == 'memory' else 'FLOP/s')} ({found.source})"

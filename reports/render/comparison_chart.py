@@ -23,8 +23,9 @@ CEILING_STYLES = {"memory": (INK, "-"), "arithmetic": (INK, ":")}
 HATCH = "#d6dbe3"
 MOST_REASON = 70
 FEW_DECADES = 1.6
-WIDTH_OF_A_LETTER = 0.0105
-"""Of what is written beside the dots, as a share of the axis."""
+AXIS_PT, CHARACTER_PT, OFFSET_PT = 413.0, 4.1, 14.0
+"""The axis's length, and what a character beside a dot takes of it on average, in points."""
+MOST_TAKEN = 0.8
 FARTHEST_CEILING = 6.0
 """A ceiling that allows a time this many times below the fastest is only pointed at: drawn to scale it would squeeze all else."""
 
@@ -49,7 +50,8 @@ def times(rows: Sequence[Row]) -> str:
         if any(least / scale < nearest for _, cell in lines for _, least in _ceilings(cell)):
             low /= (high / low) ** 0.15  # for the pointers at the left edge
         axes.set_xscale("log")
-        axes.set_xlim(low, max(high, _right_edge(low, [cell for _, cell in lines], scale)))
+        # Room at the right for what is written beside the dots.
+        axes.set_xlim(low, _right(low, high, [cell for _, cell in lines], scale))
         for place, (_, cell) in enumerate(lines):
             _line(axes, place, cell, scale)
         for place in range(1, len(lines)):
@@ -68,14 +70,21 @@ def times(rows: Sequence[Row]) -> str:
         return svg(figure, f"Times of {one_line(rows[0].case, 120)} in every run")
 
 
-def _right_edge(low: float, cells: Sequence[Cell], scale: float) -> float:
-    """As far to the right as the longest of what is written beside the dots needs, on the log axis that begins at `low`."""
-    needed = []
+def _right(low: float, high: float, cells: Sequence[Cell], scale: float) -> float:
+    """The axis's right end, so far that what is written beside each dot ends before it: else the picture grows, and shrinks on the page."""
+    span = math.log(high / low)
     for cell in cells:
-        share = min(0.75, WIDTH_OF_A_LETTER * (len(_beside(cell, status_word(cell))) + 3))
-        start = math.log(max(_edges(cell)) / scale / low)
-        needed.append(start / (1 - share))
-    return low * math.exp(max(needed))
+        behind = [
+            least for _, least in _ceilings(cell) if least / scale < high
+        ]  # a text begins behind what would run through it
+        start = math.log(max(*_edges(cell), *behind) / scale / low)
+        span = max(span, start / (1 - _taken(_beside(cell, status_word(cell)))))
+    return low * math.exp(span)
+
+
+def _taken(text: str) -> float:
+    """What a text beside a dot takes of the axis, as a share of it."""
+    return min(MOST_TAKEN, (len(text) * CHARACTER_PT + OFFSET_PT) / AXIS_PT)
 
 
 def _edges(cell: Cell) -> list[float]:
@@ -130,7 +139,7 @@ def _line(axes: Any, place: int, cell: Cell, scale: float) -> None:
     text = _beside(cell, word)
     left, right = axes.get_xlim()
     # Behind every ceiling that would run through the text.
-    start, width = max(edge, *processes), (right / left) ** (WIDTH_OF_A_LETTER * (len(text) + 2))
+    start, width = max(edge, *processes), (right / left) ** _taken(text)
     for _, least in sorted(_ceilings(cell), key=lambda each: each[1]):
         start = least / scale if start < least / scale < start * width else start
     axes.annotate(

@@ -100,7 +100,8 @@ def _text(short: str, value: Known | None, known: Sequence[Known], shared: bool)
     if value.value is None:
         return "absent"
     if isinstance(value.value, Several):
-        return one_line(digests(" or ".join(facts.flat(short, each) or "none" for each in value.value)), MOST)
+        told = ["; ".join(facts.lines(short, each)) or "none" for each in value.value]
+        return one_line(digests(" or ".join(told)), MOST)
     rest = _without_shared(value.value, [each.value for each in known]) if shared else value.value
     entries = facts.lines(short, rest) or ["none"]
     more = len(entries) - MOST_ENTRIES
@@ -120,6 +121,8 @@ def _without_shared(value: Any, all_values: Sequence[Any]) -> Any:
         } or "nothing of its own"
     if isinstance(value, str) and "\n" in value and all(isinstance(each, str) for each in all_values):
         return _without_shared(value.splitlines(), [each.splitlines() for each in all_values])
+    if isinstance(value, list) and value and all(isinstance(item, int) for item in value):
+        return value  # CPUs, as a rule: 2-15 of 0-15 would say something else
     if isinstance(value, list) and all(isinstance(each, list) for each in all_values):
         return [item for item in value if any(item not in each for each in all_values)] or "nothing of its own"
     return value

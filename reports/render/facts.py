@@ -99,7 +99,7 @@ def title(subject: str) -> str:
 
 def field_name(name: str) -> str:
     """A field's name in words, without the unit that its value carries."""
-    bare = re.sub(r"_mhz$", "_clock", re.sub(r"_(bytes|mt_s|ns|us)$", "", name))
+    bare = re.sub(r"_mhz$", "_clock", re.sub(r"_(bytes|mt_s|ns|us)$| (FLOP|bytes)/s$", "", name))
     return " ".join(ABBREVIATIONS.get(word, word) for word in re.split(r"[_ ]", bare))
 
 
@@ -158,6 +158,8 @@ def _number(name: str, value: float) -> str:
         return numbers.percent(value)
     if name.endswith("_ns"):
         return numbers.time(value)
+    if name.endswith("/s"):
+        return numbers.rate(value, "FLOP/s" if name.endswith("FLOP/s") else "B/s")
     unit = next(
         (unit for ending, unit in (("_us", " µs"), ("_mhz", " MHz"), ("_mt_s", " MT/s")) if name.endswith(ending)), ""
     )

@@ -108,6 +108,12 @@ def size(count: float | None) -> str:
     return f"{significant(count / scale) if scale > 1 else f'{count:,.0f}'}\u00a0{unit}"
 
 
+def rate(per_s: float, unit: str) -> str:
+    """A rate in decimal units, as makers give them: "708 TFLOP/s", "50.9 GB/s"; `unit` is "FLOP/s" or "B/s"."""
+    scale, prefix = next(((s, p) for s, p in ((1e12, "T"), (1e9, "G"), (1e6, "M")) if per_s >= 0.9995 * s), (1.0, ""))
+    return f"{significant(per_s / scale)}\u00a0{prefix}{unit}"
+
+
 def counted(number: int, noun: str) -> str:
     """A count with its noun: 1 process, 3 processes, 4 cases."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"

@@ -35,6 +35,7 @@ class ResultRow:
     first: bool = False
     host: str = ""
     cache: str = ""
+    applies: bool = True
 
 
 def result_rows(found: Results) -> list[ResultRow]:
@@ -44,7 +45,7 @@ def result_rows(found: Results) -> list[ResultRow]:
         for number, arm in enumerate((case.baseline, *case.candidates)):
             rows.append(_result_row(case, arm, first=number == 0))
         for name, reason in case.case.not_applicable.items():
-            rows.append(ResultRow(case.case.name, name, note=f"does not apply: {reason}"))
+            rows.append(ResultRow(case.case.name, name, note=f"does not apply: {reason}", applies=False))
     return rows
 
 

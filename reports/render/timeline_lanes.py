@@ -12,9 +12,9 @@ from reports.render.plain_text import plain
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import ENQUEUES, GPU_WORK, HOST, Call, Kind
+from reports.trace.classes import class_of
 from reports.trace.columns import Ints
 from reports.trace.gaps import Cause
-from reports.trace.kernels import class_of
 from reports.trace.read import Trace
 from reports.trace.regime import ARITHMETIC
 from reports.trace.usage import Device
@@ -31,6 +31,7 @@ CAUSES = {
     Cause.HOST: "#be123c",
     Cause.COLD: "#7c3aed",
     Cause.LATENCY: "#f2a93b",
+    Cause.QUEUED: "#a8a29e",
     Cause.WAIT: "#2563eb",
     Cause.PROFILER: "#8b95a5",
     Cause.UNKNOWN: "#334155",
@@ -39,6 +40,7 @@ CAUSE_NAMES = {
     Cause.HOST: "host-bound",
     Cause.COLD: "cold start",
     Cause.LATENCY: "launch latency",
+    Cause.QUEUED: "between queued kernels",
     Cause.WAIT: "waits for other GPU work",
     Cause.PROFILER: "made by the profiler",
     Cause.UNKNOWN: "launched, held, unexplained",

@@ -37,6 +37,7 @@ WHERE = {
     Cause.HOST: "nothing had been launched yet: the GPU waited for the host",
     Cause.COLD: "the first step was cold: it loads, chooses and allocates what later steps find ready",
     Cause.LATENCY: "the next kernel was launched and on its way",
+    Cause.QUEUED: "the GPU passed from one queued kernel to the next",
     Cause.WAIT: "launched work waited for an event or another stream",
     Cause.PROFILER: "the profiler itself was at work; without it this time would not be lost",
     Cause.UNKNOWN: "work had been launched and did not begin, and nothing recorded says why",

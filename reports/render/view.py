@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -159,12 +160,18 @@ def rates(case: CaseResult) -> str:
     if operations is None or moved is None:
         return ""
     arms = [
-        f"{arm.arm.label} {numbers.significant(operations / arm.typical_ns)} GFLOP/s and {numbers.significant(moved / arm.typical_ns)} GB/s"
+        f"{arm.arm.label} {_per_second(operations / arm.typical_ns, 'FLOP/s')} and {_per_second(moved / arm.typical_ns, 'B/s')}"
         for arm in (case.baseline, *case.candidates)
         if arm.typical_ns
     ]
-    least = f"{numbers.significant(operations / 1e6)} million floating-point operations and {numbers.size(moved)}"
+    count, word = (operations / 1e6, "million") if operations < 1e9 else (operations / 1e9, "billion")
+    least = f"{numbers.significant(count)} {word} floating-point operations and {numbers.size(moved)}"
     return f"A call takes at least {least} to and from memory (as if fused): {'; '.join(arms)}."
+
+
+def _per_second(giga: float, unit: str) -> str:
+    """A rate that is given in 10^9 a second, in a unit that fits."""
+    return f"{numbers.significant(giga / 1000)} T{unit}" if giga >= 1000 else f"{numbers.significant(giga)} G{unit}"
 
 
 CACHES = {
@@ -185,12 +192,26 @@ def device(bundle: Loaded, case: CaseResult) -> str:
     if told:
         parts.append(f"The host's time to hand over one call, taken apart: {', '.join(told)}.")
     blocks = [block for arm in case.arms for block in arm.blocks]
-    seen = Counter(text.partition(", in ")[0] for block in blocks for text in dict.fromkeys(block.conditions))
-    for condition, count in seen.most_common(CONDITIONS):
-        bad = sum(block.disturbed for block in blocks if any(text.startswith(condition) for text in block.conditions))
+    of = numbers.counted(len(blocks), "block")
+    for condition, count, bad in conditions(blocks)[:CONDITIONS]:
         could = f"; {numbers.counted(bad, 'block')} could only be had so" if bad else ""
-        parts.append(f"{count} of {numbers.counted(len(blocks), 'block')} {condition}{could}.")
+        parts.append(f"{condition[0].upper()}{condition[1:]}, in {count} of {of}{could}.")
     return " ".join(parts)
+
+
+MEASURED = re.compile(r", in \d+ of \d+ readings$|: [\d.]+ of .*$")
+"""What in a condition is one block's own: the same condition of several blocks is one without it."""
+
+
+def conditions(blocks: Iterable[schema.Block]) -> list[tuple[str, int, int]]:
+    """Each condition of the device that blocks were measured under: in words, how many blocks, and how many of them disturbed by it."""
+    seen: Counter[str] = Counter()
+    disturbed: Counter[str] = Counter()
+    for block in blocks:
+        for condition in dict.fromkeys(MEASURED.sub("", text) for text in block.conditions):
+            seen[condition] += 1
+            disturbed[condition] += block.disturbed
+    return [(condition, count, disturbed[condition]) for condition, count in seen.most_common() if condition]
 
 
 CONDITIONS = 3
@@ -273,8 +294,7 @@ def _clock(nanoseconds: int) -> str:
 
 
 def _rate(value: float, reference: str) -> str:
-    unit = "GB/s" if reference == "memory bandwidth" else "GFLOP/s"
-    return f"{numbers.significant(value / 1e9)} {unit}"
+    return _per_second(value / 1e9, "B/s" if reference == "memory bandwidth" else "FLOP/s")
 
 
 def aggregate_sentence(found: Results) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from reports.plain import one_line
@@ -83,11 +82,10 @@ def _timed(eager: ArmResult, arm: ArmResult) -> str:
 
 def _conditions(bundle: Loaded) -> tuple[str, ...]:
     blocks = [block for block in bundle.blocks if block.phase == "measure" and block.case.startswith(f"{WORKLOAD}/")]
-    seen = Counter(condition.partition(", in ")[0] for block in blocks for condition in set(block.conditions))
     facts = bundle.fingerprint.facts.get("gpu", {}) if bundle.fingerprint else {}
     limit = facts.get(f"gpu {bundle.run.device.index} power_limit_w")
     watts = f", at a power limit of {limit.value:g} W" if limit and isinstance(limit.value, int | float) else ""
     return tuple(
-        f"{count} of this run's {len(blocks)} timed blocks of {WORKLOAD} were {condition}{watts if 'power' in condition else ''}"
-        for condition, count in seen.most_common(2)
+        f"{condition}{watts if 'power' in condition else ''}, in {count} of this run's {len(blocks)} timed blocks of {WORKLOAD}"
+        for condition, count, _ in view.conditions(blocks)[:2]
     )

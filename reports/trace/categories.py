@@ -83,9 +83,9 @@ _CALLS = (
         Call.LAUNCH,
     ),
     (re.compile(r"Memcpy|MemoryCopy"), Call.COPY),
-    (re.compile(r"Memset|MemoryFill"), Call.SET),
-    (re.compile(r"Occupancy|GetAttribute|GetDeviceProperties|FuncGetAttributes"), Call.QUERY),
-    (re.compile(r"Synchronize"), Call.SYNCHRONIZE),
+    (re.compile(r"Memset|MemoryFill|USMFill|MemBufferFill"), Call.SET),
+    (re.compile(r"(?<!Pointer)(?<!MemPool)GetAttribute|Occupancy|GetDeviceProperties"), Call.QUERY),
+    (re.compile(r"Synchronize|QueueFinish|EventWait\b|clFinish"), Call.SYNCHRONIZE),
 )
 
 

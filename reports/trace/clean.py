@@ -17,6 +17,8 @@ from reports.trace.notes import Notes
 
 Mask = NDArray[np.bool_]
 
+ABSURD = 2
+
 MISSED = 0.01
 """Idle time is withheld when more than this share of the GPU's slices had to be left out: fewer change no conclusion."""
 
@@ -119,7 +121,8 @@ def _zero_times(start: NDArray[np.int64], duration: NDArray[np.int64], timeless:
         return np.zeros_like(zero)
     # A recording may begin at 0, with slices of some length; a time that was never filled in has no length or is far from the rest.
     far = others.min() > FAR_NS or others.max() < -FAR_NS
-    return zero if far else zero & (duration <= 0) & (duration != MISSING)
+    several = int(zero.sum()) > 1
+    return zero if far and several else zero & (duration <= 0) & (duration != MISSING)
 
 
 def _one_epoch(columns: Columns, keep: Mask, notes: Notes) -> Mask:
@@ -172,7 +175,13 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
     first_start, last_end = int(start[timed].min()), int(end[sane].max())
     longest = max(LONG_NS, 10 * (max(last_end, int(start[timed].max())) - first_start))
     limit = np.where(swallows, last_end, last_end + longest)[:-1]
-    overflown = (swallows | reaches)[:-1] & (end[order[:-1]] > limit)
+    # Kernels of one stream may overlap (programmatic launches, branches of a graph): one that ends last is no wonder, one that is as
+    # long as everything else twice over is.
+    far = last_end + max(FAR_NS, BEYOND * (last_end - first_start))
+    ends = order[last & (end[order] <= far)]
+    plausible = max(last_end, int(start[timed].max()), int(end[ends].max(initial=last_end)))
+    absurd = duration[order[:-1]] > ABSURD * max(plausible - first_start, 1)
+    overflown = (swallows | reaches)[:-1] & (end[order[:-1]] > limit) & absurd
     cut, following = order[:-1][overflown], order[1:][overflown]
     duration[cut] = start[following] - start[cut]
     notes.add(
@@ -181,7 +190,6 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
         " upper bound",
         int(cut.size),
     )
-    far = last_end + max(FAR_NS, BEYOND * (last_end - first_start))
     endless = order[last & (end[order] > far)]
     lasting[endless] = False
     notes.add(

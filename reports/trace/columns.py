@@ -58,7 +58,8 @@ class Resources:
 
 @dataclass(frozen=True)
 class Columns:
-    """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row; `python_frames` are only counted.
+    """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row; `python_frames` and slices of
+    categories that nothing is known of (`unread`) are only counted.
 
     `start` and `duration` are nanoseconds since the trace's own epoch, `MISSING` where the file has none. `correlation`, `stream`,
     `device`, `resources` and `shape` are numbers into what was interned, -1 where there is none; `moved_bytes` (of copies and fills) is NaN
@@ -86,6 +87,7 @@ class Columns:
     whole_microseconds: bool
     unpaired: int
     python_frames: int
+    unread: dict[str, int]
 
 
 class Builder:
@@ -104,6 +106,7 @@ class Builder:
         self._whole = True
         self._unpaired = 0
         self._frames = 0
+        self._unread: dict[str, int] = defaultdict(int)
 
     def add(self, events: Iterable[AnyEvent]) -> None:
         """Take a piece's events."""
@@ -152,6 +155,8 @@ class Builder:
         piece["moved_bytes"] = np.full(n, np.nan)
         piece["graph"] = np.zeros(n, np.bool_)
         # Plain numbers: comparing a numpy scalar with an enumeration is a hundred times slower.
+        for row in np.flatnonzero(kind == Kind.OTHER).tolist():
+            self._unread[slices[row].cat] += 1
         wanted = np.flatnonzero((kind != Kind.OTHER) & (kind != Kind.ANNOTATION))
         for row, code in zip(wanted.tolist(), kind[wanted].tolist(), strict=True):
             event = slices[row]
@@ -251,6 +256,7 @@ class Builder:
             whole_microseconds=self._whole,
             unpaired=self._unpaired,
             python_frames=self._frames,
+            unread=dict(self._unread),
         )
 
 

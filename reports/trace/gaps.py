@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reports.trace import intervals
 from reports.trace.columns import MISSING, Ints
@@ -17,6 +18,7 @@ class Cause(StrEnum):
     HOST = "host_bound"
     COLD = "cold_start"
     LATENCY = "launch_latency"
+    QUEUED = "between_queued"
     WAIT = "dependency_wait"
     PROFILER = "profiler"
     UNKNOWN = "unknown"
@@ -24,10 +26,11 @@ class Cause(StrEnum):
 
 DEFINITIONS = {
     Cause.HOST: "nothing was launched yet: the launch of the next GPU slice began after the one before it had ended",
-    Cause.COLD: "the same, within the first recorded step when that step is much slower than the others",
-    Cause.LATENCY: "the next slice had been launched and had not begun, for at most 50 us: what a launch takes to arrive",
-    Cause.WAIT: "the same for longer, while an event or stream wait was recorded for the GPU",
-    Cause.PROFILER: "the profiler's own work was recorded in this time (Activity Buffer Request and other overhead events)",
+    Cause.COLD: "the same within the first recorded step when that step is much slower than the others; and recorded loading of modules",
+    Cause.LATENCY: "the next slice was launched less than 50 us before it began: what a launch takes to arrive",
+    Cause.QUEUED: "the next slice had long been launched, or is of a graph: what the GPU takes to pass to it (up to 50 us)",
+    Cause.WAIT: "the same for longer, while the GPU was recorded to wait for an event of another stream",
+    Cause.PROFILER: "the profiler's own work was recorded in this time (requests for and flushes of its buffers)",
     Cause.UNKNOWN: "launched, not begun for more than 50 us, and nothing recorded says why; or the launch itself is not recorded",
 }
 
@@ -53,7 +56,9 @@ def explain(
     window: tuple[int, int],
     work_start: Ints,
     launch_start: Ints,
+    leads: NDArray[np.bool_],
     overhead: tuple[Ints, Ints],
+    loading: tuple[Ints, Ints],
     waits: tuple[Ints, Ints],
     cold: tuple[int, int] | None,
 ) -> Idle:
@@ -64,23 +69,27 @@ def explain(
         window: first and last time that count.
         work_start: when each GPU slice starts, sorted.
         launch_start: when the launch of each of them starts; `MISSING` where it is not known.
+        leads: whether a slice is the first of its launch; the others of a graph wait for each other.
         overhead: disjoint, sorted intervals of the profiler's work.
+        loading: the same of modules and functions being loaded.
         waits: disjoint, sorted intervals in which the GPU was told to wait for an event.
         cold: the first step, when it is a cold one.
     """
     begins, ends = intervals.gaps(*busy, *window)
-    pieces: list[tuple[int, int, Cause]] = []
+    pieces: list[Piece] = []
     following = np.searchsorted(work_start, ends, side="left")
     before_work = following < work_start.size
     before_work[before_work] = work_start[following[before_work]] == ends[before_work]
     launches = np.full(ends.size, MISSING)
     launches[before_work] = launch_start[following[before_work]]
+    leading = np.zeros(ends.size, bool)
+    leading[before_work] = leads[following[before_work]]
     launched = np.minimum(np.maximum(launches, begins), ends)
     waited = intervals.covered(*waits, launched, ends) > 0
-    for begin, end, launch, at, waits_here, leads in zip(
-        *(column.tolist() for column in (begins, ends, launches, launched, waited, before_work)), strict=True
+    for begin, end, launch, at, waits_here, follows, first in zip(
+        *(column.tolist() for column in (begins, ends, launches, launched, waited, before_work, leading)), strict=True
     ):
-        if not leads:
+        if not follows:
             pieces.append((begin, end, Cause.HOST))  # after the last slice: nothing more was launched
             continue
         if launch == MISSING:
@@ -89,12 +98,13 @@ def explain(
         if at > begin:
             pieces += _split(begin, at, cold)
         if end > at:
-            cause = Cause.LATENCY if end - at <= LATENCY_NS else Cause.WAIT if waits_here else Cause.UNKNOWN
-            pieces.append((at, end, cause))
-    return _profiler(pieces, overhead)
+            short = Cause.LATENCY if first and end - launch <= LATENCY_NS else Cause.QUEUED
+            held = Cause.WAIT if waits_here else Cause.UNKNOWN
+            pieces.append((at, end, short if end - at <= LATENCY_NS else held))
+    return _idle(_within(_within(pieces, loading, Cause.COLD), overhead, Cause.PROFILER))
 
 
-def _split(begin: int, end: int, cold: tuple[int, int] | None) -> list[tuple[int, int, Cause]]:
+def _split(begin: int, end: int, cold: tuple[int, int] | None) -> list[Piece]:
     if cold is None or end <= cold[0] or begin >= cold[1]:
         return [(begin, end, Cause.HOST)]
     first, last = max(begin, cold[0]), min(end, cold[1])
@@ -102,24 +112,33 @@ def _split(begin: int, end: int, cold: tuple[int, int] | None) -> list[tuple[int
     return [part for part in parts if part[1] > part[0]]
 
 
-def _profiler(pieces: list[tuple[int, int, Cause]], overhead: tuple[Ints, Ints]) -> Idle:
-    """Take the profiler's own time out of each piece."""
-    starts, ends = overhead
+Piece = tuple[int, int, Cause]
+
+
+def _within(pieces: list[Piece], recorded: tuple[Ints, Ints], cause: Cause) -> list[Piece]:
+    """The same pieces, of which what lies within recorded intervals has another cause."""
+    starts, ends = recorded
+    if starts.size == 0:
+        return pieces
     lows = np.searchsorted(ends, np.array([piece[0] for piece in pieces], np.int64), side="right").tolist()
     highs = np.searchsorted(starts, np.array([piece[1] for piece in pieces], np.int64), side="left").tolist()
-    result: list[tuple[int, int, Cause]] = []
-    for (begin, end, cause), low, high in zip(pieces, lows, highs, strict=True):
+    result: list[Piece] = []
+    for (begin, end, before), low, high in zip(pieces, lows, highs, strict=True):
         at = begin
         for number in range(low, high):
             first, last = max(int(starts[number]), begin), min(int(ends[number]), end)
             if first > at:
-                result.append((at, first, cause))
-            result.append((first, last, Cause.PROFILER))
+                result.append((at, first, before))
+            result.append((first, last, cause))
             at = last
         if end > at:
-            result.append((at, end, cause))
+            result.append((at, end, before))
+    return result
+
+
+def _idle(pieces: list[Piece]) -> Idle:
     return Idle(
-        np.array([piece[0] for piece in result], np.int64),
-        np.array([piece[1] for piece in result], np.int64),
-        tuple(piece[2] for piece in result),
+        np.array([piece[0] for piece in pieces], np.int64),
+        np.array([piece[1] for piece in pieces], np.int64),
+        tuple(piece[2] for piece in pieces),
     )

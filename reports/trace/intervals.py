@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from reports.trace.columns import Ints
+from reports.trace.columns import Codes, Ints
 
 
 def union(start: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -25,6 +27,23 @@ def length(start: Ints, end: Ints) -> int:
     """Time covered by the intervals, overlaps once."""
     first, last = union(start, end)
     return int((last - first).sum())
+
+
+def length_by_lane(lane: Codes, start: Ints, end: Ints) -> int:
+    """Time covered on each lane, overlaps once, added over the lanes."""
+    if start.size == 0:
+        return 0
+    order = np.lexsort((start, lane))
+    lane, start, end = lane[order], start[order], end[order]
+    first = int(start.min())
+    width = int(end.max()) - first + 1
+    _, rank = np.unique(lane, return_inverse=True)
+    if width > np.iinfo(np.int64).max // (int(rank[-1]) + 2):
+        bounds = np.append(np.flatnonzero(np.diff(rank, prepend=-1)), rank.size)
+        return sum(length(start[a:b], end[a:b]) for a, b in pairwise(bounds.tolist()))
+    # Lanes are laid one after the other on one line, so that one pass finds every overlap.
+    offset = rank.astype(np.int64) * width - first
+    return length(start + offset, end + offset)
 
 
 def gaps(start: Ints, end: Ints, window_start: int, window_end: int) -> tuple[Ints, Ints]:

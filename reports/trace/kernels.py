@@ -2,86 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reports.trace.categories import Kind
+from reports.trace.classes import KernelClass, class_of
 from reports.trace.columns import Resources
 from reports.trace.read import Trace
-
-KernelClass = Literal[
-    "gemm",
-    "convolution",
-    "attention",
-    "normalization",
-    "elementwise",
-    "reduction",
-    "copy",
-    "fill",
-    "triton",
-    "collective",
-    "index",
-    "unknown",
-]
-
-_CLASSES: tuple[tuple[KernelClass, re.Pattern[str]], ...] = (
-    (
-        "collective",
-        re.compile(r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|cross_device_reduce|nvshmem", re.IGNORECASE),
-    ),
-    # Before GEMM: fused attention is built from matrix products, and its name often says so.
-    ("attention", re.compile(r"flash|fmha|attn|attention|sdpa|mha_|fwd_kernel_d\d|sage|paged|mla_", re.IGNORECASE)),
-    (
-        "convolution",
-        re.compile(
-            r"conv(?!ert)|winograd|implicit_gemm|scudnn|xmma_(?:fprop|dgrad|wgrad)|Igemm|im2col|vol2col|naive_conv|ConvAsm|fprop|dgrad|wgrad",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "gemm",
-        re.compile(
-            r"gemm|gemv|Cijk_|nvjet|(?:ampere|volta|turing|hopper|sm\d\d+|maxwell)_\w*?(?:s\d+|gemm|xmma|fp16|bf16|tf32)|cutlass|cublas|splitK|\bb?mm_|mmha|\bmatmul|::mm_|dot_kernel|wgmma|wmma|rocblas",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        "normalization",
-        re.compile(r"layer_?norm|rms_?norm|batch_?norm|group_?norm|bn_fw|bn_bw|softmax|normalize", re.IGNORECASE),
-    ),
-    ("triton", re.compile(r"^triton_")),
-    ("reduction", re.compile(r"reduce|reduction|argmax|argmin|cumsum|scan|topk|sort|\bsum", re.IGNORECASE)),
-    ("index", re.compile(r"index|gather|scatter|embedding", re.IGNORECASE)),
-    ("fill", re.compile(r"FillFunctor|fill_|memset|distribution", re.IGNORECASE)),
-    ("copy", re.compile(r"copy|CatArray|transpose|memcpy|permute|direct_copy|LoadWithCast", re.IGNORECASE)),
-    (
-        "elementwise",
-        re.compile(
-            r"elementwise|pointwise|vectorized|Functor|unrolled|activation|act_and_mul|OpTensor|SubTensorOp|_kernel_impl|addcmul|adam|sgd|foreach|multi_tensor",
-            re.IGNORECASE,
-        ),
-    ),
-)
-
-_TYPES = re.compile(r"cutlass::\w+_t\b|cutlass::(?:Array|Coord|layout)\b")
-"""Types of CUTLASS stand in the names of kernels that multiply nothing."""
 
 GROUPS_APART = 1.3
 GROUP_LEAST = 0.1
 """Two groups: a jump of 30 % between neighbours in order of length, with at least a tenth (and two) of the calls on either side,
 and each side's own spread smaller than the jump."""
-
-
-@cache
-def class_of(name: str) -> KernelClass:
-    """What a kernel of this name does, by how vendors name theirs; "unknown" where the name does not tell."""
-    bare = _TYPES.sub("", name)
-    return next((found for found, pattern in _CLASSES if pattern.search(bare)), "unknown")
 
 
 @dataclass(frozen=True)

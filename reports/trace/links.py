@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,8 +30,27 @@ class Links:
         return int((self.launch < 0).sum())
 
 
+def _latest_before(slices: Columns, calls: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """For each GPU row the last call with its correlation id that began before it; the first such call where none did."""
+    order = np.lexsort((slices.start[calls], slices.correlation[calls]))
+    calls = calls[order]
+    ids, starts = slices.correlation[calls].tolist(), slices.start[calls].tolist()
+    keys = list(zip(ids, starts, strict=True))
+    found = np.empty(rows.size, np.int64)
+    for number, row in enumerate(rows.tolist()):
+        identity = int(slices.correlation[row])
+        at = bisect_right(keys, (identity, int(slices.start[row]))) - 1
+        if at < 0 or ids[at] != identity:
+            at += 1
+        found[number] = calls[at]
+    return found
+
+
 def link(slices: Columns, gpu_rows: NDArray[np.intp], call: NDArray[np.int8]) -> Links:
-    """Link GPU rows (sorted by start) to run-time rows through their correlation ids."""
+    """Link GPU rows (sorted by start) to run-time rows through their correlation ids.
+
+    Ids are unique within a process only: where several enqueueing calls have one, the last that began before a slice is its launch.
+    """
     runtime = np.flatnonzero((slices.kind == Kind.RUNTIME) & (slices.correlation >= 0))
     ids = int(slices.correlation.max(initial=-1)) + 1
     by_id = np.full(ids + 1, -1, np.int64)
@@ -40,6 +60,11 @@ def link(slices: Columns, gpu_rows: NDArray[np.intp], call: NDArray[np.int8]) ->
     by_id[slices.correlation[runtime[order]]] = runtime[order]
     correlation = slices.correlation[gpu_rows]
     launch = np.where(correlation >= 0, by_id[correlation], -1)
+    calls = runtime[enqueues]
+    repeated = np.bincount(slices.correlation[calls], minlength=ids + 1) > 1 if calls.size else np.zeros(ids + 1, bool)
+    shared = (correlation >= 0) & repeated[correlation]
+    if shared.any():
+        launch[shared] = _latest_before(slices, calls, gpu_rows[shared])
     linked = launch >= 0
     delay = np.where(linked, slices.start[gpu_rows] - slices.start[launch], 0)
     first = np.zeros(gpu_rows.size, bool)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.trace.categories import Kind
-from reports.trace.kernels import class_of
+from reports.trace.classes import class_of
 from reports.trace.read import Trace
 from reports.trace.workload import Workload
 
@@ -30,7 +30,9 @@ PRODUCTS = {"aten::mm": 0, "aten::addmm": 1, "aten::bmm": 0, "aten::baddbmm": 1,
 
 @dataclass(frozen=True)
 class Product:
-    """All calls of a kernel that computes one shape of matrix product: `flops` a call (2 m n k), `times_us` each call's time."""
+    """All calls of an operator that compute one shape of matrix product with one kernel: `flops` a call (2 m n k), `times_us` each call's
+    time, in the order of the calls; `kernel` and `rows` are the longest kernel of a call, where it needs several.
+    """
 
     device: str
     kernel: str
@@ -59,13 +61,19 @@ def products(trace: Trace, workload: Workload | None) -> tuple[Product, ...]:
     wanted[wanted] = np.isin(
         launched, [code for code in set(launched.tolist()) if class_of(slices.names[code]) == "gemm"]
     )
+    # A product that is split over several kernels took the time of all of them.
+    members, calls = rows[wanted], callers[wanted]
+    operators_called, call = np.unique(calls, return_inverse=True)
+    times = np.bincount(call, slices.duration[members] / 1000, minlength=operators_called.size)
+    order = np.lexsort((-slices.duration[members], call))
+    longest = members[order[np.unique(call[order], return_index=True)[1]]]
     groups: dict[tuple[int, int, int, int], list[int]] = {}
-    for row, caller in zip(rows[wanted].tolist(), callers[wanted].tolist(), strict=True):
+    for number, (row, caller) in enumerate(zip(longest.tolist(), operators_called.tolist(), strict=True)):
         key = (int(slices.device[row]), int(slices.name[row]), int(slices.name[caller]), int(slices.shape[caller]))
-        groups.setdefault(key, []).append(row)
+        groups.setdefault(key, []).append(number)
     found = [
-        Product(slices.devices[device], slices.names[name], *known, np.array(members), slices.duration[members] / 1000)
-        for (device, name, operator, shape), members in groups.items()
+        Product(slices.devices[device], slices.names[name], *known, longest[numbers], times[numbers].astype(np.float64))
+        for (device, name, operator, shape), numbers in groups.items()
         if (known := _work(trace, slices.names[operator], shape, workload)) is not None
     ]
     return tuple(sorted(found, key=lambda product: -float(product.times_us.sum())))

@@ -120,6 +120,12 @@ class Trace:
         launch = self.links.launch
         return np.where(launch >= 0, self.caller[launch] if self.caller.size else -1, -1)
 
+    def launch_of(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """The launching call of each of these GPU rows, -1 for an orphan."""
+        launch = np.full(self.slices.start.size, -1, np.int64)
+        launch[self.gpu_rows] = self.links.launch
+        return launch[rows]
+
     @cached_property
     def origin(self) -> int:
         """The first time of all, in ns; pictures and claims count from here."""
@@ -201,6 +207,20 @@ def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
             int(enqueues.size),
             withholds={"idle", "delay"},
         )
+    enqueueing = slices.correlation[enqueues]
+    again = enqueueing[enqueueing >= 0].size - np.unique(enqueueing[enqueueing >= 0]).size
+    notes.add(
+        "repeated_correlation",
+        "launches that share their id with another (several processes in one file): their GPU slices are linked to the last launch"
+        " that precedes them, and devices of one number count as one",
+        again,
+        withholds={"delay"},
+    )
+    notes.add(
+        "unread_category",
+        f"slices of categories that are not read are left out ({', '.join(sorted(columns.unread))[:120]})",
+        sum(columns.unread.values()),
+    )
     notes.add(
         "orphan",
         "GPU slices whose launch was not recorded: they count as busy, no launch delay is claimed for them",

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.trace.kernels import KernelClass, KernelStats
+from reports.trace.classes import KernelClass
+from reports.trace.kernels import KernelStats
 from reports.trace.usage import Device
 
-Bound = Literal["overhead-bound", "compute-bound", "memory-bound", "mixed", "unknown"]
+Bound = Literal["overhead-bound", "compute-bound", "memory-bound", "communication-bound", "mixed", "unknown"]
 
 BUSY = 0.75
 QUIET = 0.5
@@ -75,6 +76,11 @@ def _bound(busy: float, shares: dict[str, float]) -> tuple[Bound, str]:
         return (
             "memory-bound",
             f"the GPU works for {busy:.1%} of the window, {traffic:.1%} of that in kernels that only move data",
+        )
+    if (talking := shares.get("collective", 0.0)) >= DOMINATES:
+        return (
+            "communication-bound",
+            f"the GPU works for {busy:.1%} of the window, {talking:.1%} of that in collectives, which wait for other devices",
         )
     if arithmetic + traffic < DOMINATES:
         return (

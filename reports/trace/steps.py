@@ -16,6 +16,9 @@ from reports.trace.read import Trace
 
 STEP = re.compile(r"ProfilerStep#(\d+)")
 
+LOOKED_AT = 200
+"""Operations of a step among which the first in an annotation is looked for."""
+
 COLD_RATIO = 1.5
 """The first step is cold when it takes this many times the median of the others ..."""
 COLD_LEAST_US = 20.0
@@ -26,9 +29,10 @@ COLD_LEAST_US = 20.0
 class Step:
     """One step. Times in us from the trace's first event; lengths in us.
 
-    `gap_us` is from the start of the first annotation in the step (the step itself, where there is none) to its first operation, None
-    without one. `gpu_busy_us` is the union of the GPU slices that were launched in it, `gpu_start_us` and `gpu_end_us` their extent
-    (None without any); `idle` the share of the time from its start to the end of its own work (host or GPU) that they leave idle.
+    `gap_us` is from the start of `annotation` (the outermost one in the step that holds an operation; the step itself, where none does) to
+    its first operation, None without one. `gpu_busy_us` is the union of the GPU slices that were launched in it, `gpu_start_us` and
+    `gpu_end_us` their extent (None without any). `idle` is the share of the step, from its start to the end of its own work on host or
+    GPU, in which no GPU does anything, for whichever step; `idle_of_span` the same of the extent of its own GPU slices.
     """
 
     number: int
@@ -42,6 +46,7 @@ class Step:
     gpu_start_us: float | None
     gpu_end_us: float | None
     idle: float | None
+    idle_of_span: float | None
     kernels: int
     slices: int
     launches: int
@@ -61,19 +66,21 @@ def steps(trace: Trace) -> tuple[Step, ...]:
     rows = step_rows(trace)
     if not rows:
         return ()
-    lookup = _Lookup(trace)
+    lookup = _Lookup(trace, several=len({int(trace.slices.lane[row]) for row in rows}) > 1)
     return tuple(_step(trace, row, lookup) for row in rows)
 
 
 class _Lookup:
     """Host slices by start, and GPU work by its launch, so that a step costs what is in it and not what is in the recording."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, several: bool) -> None:
+        self.several = several
         host, links = trace.host_rows, trace.links
         self._host = host[np.argsort(trace.slices.start[host], kind="stable")]
         self._start = trace.slices.start[self._host]
         self._gpu = trace.gpu_rows
         self._by_launch = np.argsort(links.launch, kind="stable")
+        self._busy = intervals.union(trace.slices.start[self._gpu], trace.end[self._gpu])
         self._launch = links.launch[self._by_launch]
 
     def begun(self, begin: int, end: int) -> NDArray[np.intp]:
@@ -86,12 +93,18 @@ class _Lookup:
         ranges = [self._by_launch[begin:end] for begin, end in zip(first.tolist(), last.tolist(), strict=True)]
         return self._gpu[np.sort(np.concatenate(ranges))] if ranges else self._gpu[:0]
 
+    def idle(self, begin: int, end: int) -> float:
+        """Share of [begin, end) in which no GPU works."""
+        working = intervals.covered(*self._busy, np.array([begin]), np.array([end]))
+        return 1 - int(working[0]) / max(end - begin, 1)
+
 
 def first_is_cold(found: tuple[Step, ...]) -> bool:
-    """Whether the first of at least two steps took much longer on the host than the others."""
-    if len(found) < 2:
+    """Whether the first of at least two steps that hold work took much longer on the host than the others."""
+    working = [step for step in found if step.first_op or step.launches]
+    if len(working) < 2 or working[0] is not found[0]:
         return False
-    rest = float(np.median([step.host_us for step in found[1:]]))
+    rest = float(np.median([step.host_us for step in working[1:]]))
     return found[0].host_us > COLD_RATIO * rest and found[0].host_us - rest > COLD_LEAST_US
 
 
@@ -100,22 +113,22 @@ def _step(trace: Trace, row: int, lookup: _Lookup) -> Step:
     begin, finish, lane = int(slices.start[row]), int(end[row]), slices.lane[row]
     begun = lookup.begun(begin, finish)
     inside = begun[(end[begun] <= finish) & (slices.lane[begun] == lane) & (begun != row)]
-    kinds = slices.kind[inside]
-    annotations = inside[kinds == Kind.ANNOTATION]
-    opened = int(annotations[0]) if annotations.size else row
-    operations = inside[(kinds == Kind.OP) & (slices.start[inside] >= slices.start[opened])]
-    first = int(operations[0]) if operations.size else None
-    # Autograd launches from threads of its own: what any thread did while the step ran belongs to it.
+    opened, first = _opened(trace, row, inside)
+    # Autograd launches from threads of its own: what any thread did while the step ran belongs to it, unless threads have
+    # steps of their own.
     during = begun[slices.start[begun] < finish]
+    if lookup.several:
+        during = during[slices.lane[during] == lane]
     calls = trace.call[during]
     launches = during[np.isin(calls, ENQUEUES)]
     own = lookup.launched(launches)
     busy, gpu_start, gpu_end = 0, None, None
-    idle = None
+    idle = idle_of_span = None
     if own.size:
         busy = intervals.length(slices.start[own], end[own])
         gpu_start, gpu_end = int(slices.start[own].min()), int(end[own].max())
-        idle = 1 - busy / max(max(finish, gpu_end) - min(begin, gpu_start), 1)
+        idle = lookup.idle(min(begin, gpu_start), max(finish, gpu_end))
+        idle_of_span = lookup.idle(gpu_start, gpu_end)
     match = STEP.fullmatch(trace.name(row))
     return Step(
         number=int(match[1]) if match else 0,
@@ -123,17 +136,37 @@ def _step(trace: Trace, row: int, lookup: _Lookup) -> Step:
         end_us=_us(finish - trace.origin),
         host_us=_us(finish - begin),
         gap_us=None if first is None else _us(int(slices.start[first] - slices.start[opened])),
-        annotation=trace.name(opened) if annotations.size else "",
+        annotation=trace.name(opened) if opened != row else "",
         first_op=trace.name(first) if first is not None else "",
         gpu_busy_us=_us(busy),
         gpu_start_us=None if gpu_start is None else _us(gpu_start - trace.origin),
         gpu_end_us=None if gpu_end is None else _us(gpu_end - trace.origin),
         idle=idle,
+        idle_of_span=idle_of_span,
         kernels=int((slices.kind[own] == Kind.KERNEL).sum()),
         slices=int(own.size),
         launches=int(launches.size),
         queries=int((calls == Call.QUERY).sum()),
     )
+
+
+def _opened(trace: Trace, row: int, inside: NDArray[np.intp]) -> tuple[int, int | None]:
+    """The outermost annotation around the step's first operation that lies in one, and that operation; the step itself, and its first
+    operation, where no annotation holds one."""
+    kinds, parent = trace.slices.kind[inside], trace.nesting.parent
+    operations = inside[kinds == Kind.OP]
+    if not operations.size:
+        annotations = inside[kinds == Kind.ANNOTATION]
+        return (int(annotations[0]) if annotations.size else row), None
+    for operation in operations[:LOOKED_AT].tolist():
+        opened, above = -1, int(parent[operation])
+        while above >= 0 and above != row:
+            if trace.slices.kind[above] == Kind.ANNOTATION:
+                opened = above
+            above = int(parent[above])
+        if opened >= 0:
+            return opened, operation
+    return row, int(operations[0])
 
 
 def _us(nanoseconds: int | np.integer[Any]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +42,8 @@ class Device:
     GPU slice's start to the last one's end. busy: the union of its slices (overlapping streams count once). `idle_of_window` is
     1 - busy/window, `idle_of_span` 1 - busy/span. `idle_us` gives the idle time of the window by cause; the causes sum to it.
     `launch_delay_us` runs from a launch's START to its first slice's start; `slice_delay_median_us` takes every slice of a graph. A queue's
-    depth at a launch counts what was launched before and has not begun.
+    depth at a launch counts what was launched before and has not begun. `first_launch_to_first_kernel_us` is
+    the delay of the earliest launch.
     """
 
     device: str
@@ -97,22 +99,14 @@ class Host:
 def host(trace: Trace) -> Host:
     """What the host did."""
     rows, slices = trace.host_rows, trace.slices
-    total = 0
-    lanes = np.unique(slices.lane[rows])
-    for lane in lanes:
-        on = rows[slices.lane[rows] == lane]
-        total += intervals.length(slices.start[on], trace.end[on])
+    total = intervals.length_by_lane(slices.lane[rows], slices.start[rows], trace.end[rows])
     waits = rows[trace.call[rows] == Call.SYNCHRONIZE]
-    waiting = sum(
-        intervals.length(slices.start[on], trace.end[on])
-        for lane in np.unique(slices.lane[waits])
-        if (on := waits[slices.lane[waits] == lane]).size
-    )
+    waiting = intervals.length_by_lane(slices.lane[waits], slices.start[waits], trace.end[waits])
     last = max(waits.tolist(), key=lambda row: int(trace.end[row]), default=None)
     return Host(
         self_cpu_total_us=total / 1000,
         synchronize_us=waiting / 1000,
-        threads=int(lanes.size),
+        threads=int(np.unique(slices.lane[rows]).size),
         operations=int((slices.kind[rows] == Kind.OP).sum()),
         launches=int(trace.enqueue_rows.size),
         queries=int((trace.call[rows] == Call.QUERY).sum()),
@@ -148,15 +142,18 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         (window_start, window_end),
         start,
         launched,
-        _kind(trace, Kind.OVERHEAD),
-        _kind(trace, Kind.GPU_SYNC),
+        first,
+        _named(trace, Kind.OVERHEAD, PROFILERS_WORK),
+        _named(trace, Kind.OVERHEAD, LOADING),
+        _named(trace, Kind.GPU_SYNC, GPU_WAIT),
         cold_step,
     )
     gpu, kinds = trace.gpu(number), slices.kind[rows]
     linked = launch >= 0
     calls = np.unique(launch[linked])
     most, mean = queue_depth(slices.start[launch[first]], start[first])
-    earliest = int(np.argmin(np.where(linked, slices.start[launch], np.iinfo(np.int64).max))) if linked.any() else None
+    begun = slices.start[launch[first]]
+    earliest = int(np.argmin(begun)) if begun.size else None
     return Device(
         device=number,
         model=gpu.name,
@@ -176,9 +173,7 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         orphans=int((~linked).sum()),
         launch_delay_us=Spread.of(delay[first] / 1000),
         slice_delay_median_us=float(np.median(delay[linked])) / 1000 if linked.any() else None,
-        first_launch_to_first_kernel_us=None
-        if earliest is None
-        else (int(start.min()) - int(slices.start[launch[earliest]])) / 1000,
+        first_launch_to_first_kernel_us=None if earliest is None else int(delay[first][earliest]) / 1000,
         queue_depth_most=most,
         queue_depth_mean=mean,
         idle_us={cause.value: idle.total_ns(cause) / 1000 for cause in gaps.Cause},
@@ -186,8 +181,17 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
     )
 
 
-def _kind(trace: Trace, kind: Kind) -> tuple[Ints, Ints]:
+PROFILERS_WORK = re.compile(r"Activity Buffer Request|Buffer Flush|Instrumentation|Resource|UVM Activity Init")
+LOADING = re.compile(r"Module Loading|Function Loading|Driver Compiler")
+"""CUPTI's kinds of overhead: its own work, and what the driver does once and the profiler only reports."""
+
+GPU_WAIT = re.compile(r"Wait Event")
+"""Of the recorded synchronisations the one that holds a stream back; in the others the host waits."""
+
+
+def _named(trace: Trace, kind: Kind, pattern: re.Pattern[str]) -> tuple[Ints, Ints]:
     rows = trace.rows(kind)
+    rows = rows[[pattern.search(trace.name(row)) is not None for row in rows.tolist()]] if rows.size else rows
     return intervals.union(trace.slices.start[rows], trace.end[rows])
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from suite.probe import Probe
 from tests.device.fake import THERMAL
 
 ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "docs" / "samples" / "h200" / "20261129-230109-smoke-7017"
 
 
 def start(arguments: list[str], **planted: object) -> subprocess.CompletedProcess[str]:
@@ -206,6 +208,12 @@ def test_the_script_measures_one_process_where_they_start_slowly(tmp_path: Path)
     assert "--processes 1 " in commands[1]
 
 
+def test_an_earlier_stage_is_worth_more_where_there_is_no_time_for_both(tmp_path: Path) -> None:
+    """After a smoke of 2 s, 12 s of 29 are left; 3 kept for the models leave too few for a stage: matmul gets them all."""
+    _, stages = checked(tmp_path, smoke_s=2, BUDGET="29")
+    assert [stage.split("|")[:2] for stage in stages][2] == ["matmul", "ok"]
+
+
 def test_what_may_be_left_out_is_left_out_where_no_time_is_left(tmp_path: Path) -> None:
     """With 24 s in all, 9 are left behind smoke's limit: less than a stage can show anything in."""
     commands, stages = checked(tmp_path, BUDGET="24")
@@ -217,11 +225,34 @@ def test_a_summary_says_what_an_interrupted_run_holds() -> None:
     assert found and found.loader
     gpu_check = importlib.util.module_from_spec(found)
     found.loader.exec_module(gpu_check)
-    loaded = reader.load(ROOT / "docs" / "samples" / "h200" / "20261129-230109-smoke-7017")
+    loaded = reader.load(SAMPLE)
     assert list(gpu_check.parts(loaded)) == [
         f"  matmul_add/{case}-bf16-hot: 3 of 3 processes, profile, pass cold; not there: pass warm"
         for case in (64, 4096)
     ]
+
+
+def test_an_interrupted_run_has_the_walkthroughs_files_of_what_was_profiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from suite import session
+    from suite.__main__ import INTERRUPTED, lead
+    from suite.plan import Request
+
+    def stopped(*_: object) -> Path:
+        raise session.Interrupted(SAMPLE.name)
+
+    shutil.copytree(SAMPLE, tmp_path / SAMPLE.name)
+    monkeypatch.setattr(session, "run", stopped)
+    request = Request("smoke", "matmul_add", "inductor", device=schema.Device(kind="cuda"), walkthrough=True)
+    with pytest.raises(SystemExit) as ended:
+        lead(request, tmp_path, "native", "", quiet=True, json=False)
+    assert ended.value.code == INTERRUPTED
+    written = sorted(path.name for path in (tmp_path / SAMPLE.name / "traces" / "01_matmul_add").iterdir())
+    arms = [f"{size}_bf16_cold_{arm}" for size in (4096, 64) for arm in ("compile", "eager")]
+    assert written == [f"{name}.{kind}" for name in arms for kind in ("json", "txt")]
+    check = manifest.check(tmp_path / SAMPLE.name)
+    assert not (check.changed or check.missing or check.unlisted)
 
 
 def test_the_scripts_stages_are_runs_that_can_be_planned() -> None:

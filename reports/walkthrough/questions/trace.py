@@ -165,7 +165,7 @@ def buffer_request(recordings: Recordings) -> Answer:
                 "seen, at the head of the GPU's lane",
                 seen_here,
             ),
-            Beside("the GPU's idle time within it", "about the whole offset", us(lost)),
+            Beside("the GPU's idle time within it", "not published", us(lost)),
         ),
         prove(recording, "R12"),
         ()

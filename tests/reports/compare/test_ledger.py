@@ -37,6 +37,21 @@ def test_a_field_matches_differs_or_is_unknown(tmp_path: Path, first: object, se
     assert fields(tmp_path, first, second)["system.thing"].status == status
 
 
+def test_lists_of_cpus_are_shown_whole(tmp_path: Path) -> None:
+    found = fields(tmp_path, fact(list(range(16))), fact([0, 1]))["system.thing"]
+    assert ledger.line(found, ["A", "B"]).texts == ("0-15", "0, 1")
+
+
+def test_measured_ceilings_are_of_the_moment_and_have_their_unit(tmp_path: Path) -> None:
+    assert effect_of("ceilings.bf16 FLOP/s")[0] == effect_of("in force.runtime.cuda.peak_allocated_bytes")[0]
+    assert effect_of("ceilings.bf16 FLOP/s")[0] is Effect.MOMENT
+    found = Field("ceilings.bf16 FLOP/s", Effect.MOMENT, 0, {"A": Known(True, 7.08009e14), "B": Known(True, 9.5e8)})
+    told = ledger.line(found, ["A", "B"])
+    assert (told.name, told.texts) == ("Ceilings: bf16", ("708 TFLOP/s", "950 MFLOP/s"))
+    found = Field("ceilings.copy bytes/s", Effect.MOMENT, 0, {"A": Known(True, 4.26775e12), "B": Known(True, 12)})
+    assert ledger.line(found, ["A", "B"]).texts == ("4.27 TB/s", "12.0 B/s")
+
+
 def test_a_field_that_a_bundle_does_not_have_is_unknown(tmp_path: Path) -> None:
     paths = [bundle(tmp_path / "a", TIMES, facts={"new": {"fact": fact(1)}}), bundle(tmp_path / "b", TIMES, unit="2")]
     found = {each.name: each.status for each in compare(gathered(*paths)).ledger}
