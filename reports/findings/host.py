@@ -37,6 +37,8 @@ def wide_first_step(analysis: Analysis) -> Outcome:
     if len(steps) < 2:
         return not_applicable(f"{len(steps)} recorded steps: at least two are needed to compare")
     rest = float(np.median([step.host_us for step in steps[1:]]))
+    if rest <= 0:
+        return not_applicable("the steps after the first have no recorded length: nothing to compare it with")
     numbers = f"step #{steps[0].number} takes {us(steps[0].host_us)} on the host, the others typically {us(rest)}"
     if not analysis.cold_first_step:
         return quiet(numbers)

@@ -418,3 +418,7 @@ def _story(
         else "no new fused kernel"
     )
     return f"{fusion}: {', '.join(parts[:-1])}{'; ' if parts[:-1] else ''}{parts[-1]}"
+
+
+PAIR_RULES = (next(rule for rule in COMPILE_RULES if rule.id == "R25"), FUSION_RULE)
+"""What only a pair of recordings can answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reports.findings import pair
 from reports.findings.compiled import COMPILE_RULES
-from reports.findings.contract import Finding, Rule, judge
+from reports.findings.contract import Finding, Rule, failed, judge
 from reports.findings.cpu import CPU_RULES
 from reports.findings.cpu_code import CPU_CODE_RULES
 from reports.findings.dispatch import DISPATCH_RULES
@@ -35,5 +35,9 @@ def findings(analysis: Analysis, eager: Analysis | None = None) -> tuple[Finding
     found = judge(RULES, analysis)
     if eager is None:
         return found
-    of_both = {finding.rule.id: finding for finding in pair.findings(pair.compare(eager, analysis))}
+    try:
+        told = pair.findings(pair.compare(eager, analysis))
+    except Exception as error:  # what one trace alone tells must not be lost with it
+        told = tuple(Finding(rule, failed(error)) for rule in pair.PAIR_RULES)
+    of_both = {finding.rule.id: finding for finding in told}
     return tuple(of_both.get(finding.rule.id, finding) for finding in found)

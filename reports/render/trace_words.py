@@ -156,7 +156,7 @@ def missing(analysis: Analysis) -> str:
 def idle_sentence(analysis: Analysis) -> str:
     """Where the idle time went: the two largest causes."""
     found = busiest(analysis)
-    if found is None or analysis.trace.withheld & {"idle", "window"}:
+    if found is None or analysis.trace.withheld & {"idle", "window", "delay"}:
         return ""
     device = found[0]
     total = sum(device.idle_us.values())
