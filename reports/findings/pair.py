@@ -11,6 +11,7 @@ import numpy as np
 
 from reports.findings.compiled import COMPILE_RULES, needs_a_pair
 from reports.findings.contract import Evidence, Finding, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.copies import device_to_device
 from reports.findings.cpu_code import ELEMENTWISE, PACKED
 from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, host_bound, rows_named, self_us, under
 from reports.trace.analyse import Analysis
@@ -312,7 +313,7 @@ def _copies(eager: Analysis, compiled: Analysis) -> tuple[Copy, ...]:
         size = stats.bytes / stats.count if stats.bytes is not None else None
         rate = (
             2 * size / (stats.median_us * 1e6)
-            if size is not None and stats.median_us and "DtoD" in stats.name
+            if size is not None and stats.median_us and device_to_device(stats.name)
             else None
         )
         found.append(Copy(stats.name, more, size, stats.median_us, rate))
@@ -404,7 +405,7 @@ def _story(
     for copy in copies:
         size = "" if copy.bytes is None else f"{size_of_bytes(copy.bytes)} "
         count = "one" if copy.per_step == 1 else f"{copy.per_step:.3g}"
-        where = "device copy" if "DtoD" in copy.name else copy.name
+        where = "device copy" if device_to_device(copy.name) else copy.name
         rate = f" ({copy.read_plus_write_tb_s:.2f} TB/s read and written)" if copy.read_plus_write_tb_s else ""
         parts.append(f"{count} {size}{where} added{rate}")
     if packed:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from reports.findings import pair
+from reports.findings.achieved import RATE_RULES
 from reports.findings.compiled import COMPILE_RULES
 from reports.findings.contract import Finding, Rule, failed, judge
+from reports.findings.copies import COPY_RULES
 from reports.findings.cpu import CPU_RULES
 from reports.findings.cpu_code import CPU_CODE_RULES
 from reports.findings.dispatch import DISPATCH_RULES
 from reports.findings.gpu import GPU_RULES
+from reports.findings.groups import GROUP_RULES
 from reports.findings.host import HOST_RULES
+from reports.findings.launches import LAUNCH_RULES
 from reports.findings.overview import OVERVIEW_RULES
 from reports.findings.trust import TRUST_RULES
 from reports.findings.variance import VARIANCE_RULES
@@ -19,8 +23,12 @@ RULES: tuple[Rule, ...] = (
     *TRUST_RULES,
     *OVERVIEW_RULES,
     *HOST_RULES,
+    *LAUNCH_RULES,
+    *COPY_RULES,
     *GPU_RULES,
     *VARIANCE_RULES,
+    *GROUP_RULES,
+    *RATE_RULES,
     *DISPATCH_RULES,
     *COMPILE_RULES,
     pair.FUSION_RULE,

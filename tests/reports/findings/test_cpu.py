@@ -21,7 +21,7 @@ def test_a_recording_with_a_gpu_is_none_of_their_business(rule: object) -> None:
 
 
 def steps(*lengths: float, gap: float = 5.0) -> Recording:
-    trace, start = Recording(), 0.0
+    trace, start = Recording(), 0.25  # times in whole microseconds cannot tell gaps
     for number, length in enumerate(lengths):
         trace.step(number, start, length).op("aten::mm", start + gap, length - gap)
         start += length + 1
@@ -68,7 +68,7 @@ def test_a_large_share_of_almost_nothing_is_no_finding() -> None:
 
 
 def test_a_cold_first_step_does_not_decide_about_the_gaps() -> None:
-    trace = Recording().step(0, 0, 1000).op("aten::mm", 900, 100)
+    trace = Recording().step(0, 0.25, 1000).op("aten::mm", 900.25, 100)
     for number in (1, 2):
         trace.step(number, 1000 * number + 100, 100).op("aten::mm", 1000 * number + 105, 95)
     outcome = ask(CPU_RULES, "cpu-gaps", trace.analysis())
