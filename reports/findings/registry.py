@@ -13,6 +13,7 @@ from reports.findings.dispatch import DISPATCH_RULES
 from reports.findings.gpu import GPU_RULES
 from reports.findings.groups import GROUP_RULES
 from reports.findings.host import HOST_RULES
+from reports.findings.idle_time import IDLE_RULES
 from reports.findings.launches import LAUNCH_RULES
 from reports.findings.overview import OVERVIEW_RULES
 from reports.findings.trust import TRUST_RULES
@@ -22,6 +23,7 @@ from reports.trace.analyse import Analysis
 RULES: tuple[Rule, ...] = (
     *TRUST_RULES,
     *OVERVIEW_RULES,
+    *IDLE_RULES,
     *HOST_RULES,
     *LAUNCH_RULES,
     *COPY_RULES,
