@@ -121,7 +121,7 @@ def clocks(analysis: Analysis) -> Outcome:
                 f"{analysis.trace.name(row)[:80]} begins {us(-worst / 1000)} before its launch", at, at - worst / 1000
             ),
             why="nothing can run before it was launched",
-            advice="Do not read launch delays off this trace; busy and idle time of the GPU are not touched.",
+            advice="Do not read launch delays off this trace, nor why the GPU was idle; how long it worked and was idle is not touched.",
         )
     return quiet(f"every GPU slice begins after its launch, the earliest {us(worst / 1000)} after")
 
