@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.words import least_us, moment, no_gpu, same_work
+from reports.findings.words import least_us, moment, no_gpu
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
@@ -114,7 +114,7 @@ def uneven(analysis: Analysis) -> Outcome:
     if reason := no_gpu(analysis):
         return not_applicable(reason)
     if not analysis.alike:
-        return not_applicable("no kernel ran three times with one launch configuration")
+        return not_applicable("no kernel is known to have done the same work three times (record_shapes=True tells)")
     ticks = least_us(analysis.trace)
     groups = sorted(
         (
@@ -124,15 +124,13 @@ def uneven(analysis: Analysis) -> Outcome:
             and group.most_us > (1 + SPREAD) * group.median_us
             and group.most_us - group.median_us > ticks
         ),
-        key=lambda group: (not same_work(group), -group.excess_us),
+        key=lambda group: -group.excess_us,
     )
     if not groups:
         return quiet("kernels of one name and launch configuration take the same time in every step, within 10 %")
     top = groups[0]
-    known = same_work(top)
     return fired(
-        f"{short(top.name, 60)} takes different times: {us(top.least_us)} to {us(top.most_us)}, typically {us(top.median_us)}"
-        + ("" if known else "; whether its calls do the same work is not recorded"),
+        f"{short(top.name, 60)} takes different times: {us(top.least_us)} to {us(top.most_us)}, typically {us(top.median_us)}",
         *(
             Evidence(
                 f"{short(group.name, 60)}: {group.n:,} calls, median {us(group.median_us)}, longest {us(group.most_us)}"
@@ -141,15 +139,12 @@ def uneven(analysis: Analysis) -> Outcome:
             )
             for group in groups[:4]
         ),
-        why=f"the longest is more than {share(SPREAD)} above the median, at equal launch configuration"
-        + (" and work" if known else ""),
+        why=f"the longest is more than {share(SPREAD)} above the median, at equal launch configuration and work",
         advice=(
             "Clocks, heat, power limits, other users of the GPU or its cache: look at the clock's telemetry, warm up longer, and report"
             " medians. One recording of three steps cannot tell which call is typical."
-            if known
-            else "Record with record_shapes=True first: calls of different sizes take different times."
         ),
-        at_stake_us=sum(group.excess_us for group in groups if same_work(group)),
+        at_stake_us=sum(group.excess_us for group in groups),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.words import least_us, moment, no_gpu, same_work
+from reports.findings.words import least_us, moment, no_gpu
 from reports.trace.alike import Group
 from reports.trace.analyse import Analysis
 from reports.trace.kernels import GROUPS_APART, two_groups
@@ -15,8 +15,7 @@ FIRST_RATIO = 1.3
 FIRST_LEAST = 5
 """With fewer calls the first is the longest by chance too often."""
 
-NOT_ALIKE = "no kernel ran {} times with one launch configuration"
-SIZES = "Record with record_shapes=True first: calls of different sizes take different times."
+NOT_ALIKE = "no kernel is known to have done the same work {} times (record_shapes=True tells)"
 
 
 def groups_apart(analysis: Analysis) -> Outcome:
@@ -38,9 +37,8 @@ def groups_apart(analysis: Analysis) -> Outcome:
     def cost(one: tuple[Group, tuple[float, int], tuple[float, int]]) -> float:
         return (one[2][0] - one[1][0]) * one[2][1]
 
-    found.sort(key=lambda one: (not same_work(one[0]), -cost(one)))
+    found.sort(key=lambda one: -cost(one))
     group, fast, slow = found[0]
-    known = same_work(group)
     are_slow = np.flatnonzero(group.times_us > (fast[0] * slow[0]) ** 0.5)
     first = int(are_slow[0])
     begin = bool((are_slow == np.arange(are_slow.size)).all())
@@ -55,16 +53,13 @@ def groups_apart(analysis: Analysis) -> Outcome:
             )
             for one, low, high in found[:4]
         ),
-        why=f"the longest step between neighbouring times is above {GROUPS_APART:g}, and each group is narrower than it"
-        + ("" if known else "; whether the calls do the same work is not recorded"),
+        why=f"the longest step between neighbouring times is above {GROUPS_APART:g}, and each group is narrower than it",
         advice=(
             ("Warm up longer: the slow calls come first. " if begin else "")
             + "A mean lies between the groups, where no call is: report both. Look at what the slow calls have in common: what runs beside"
             " them, the clocks, where their data lies."
-            if known
-            else SIZES
         ),
-        at_stake_us=cost(found[0]) if known else 0.0,
+        at_stake_us=cost(found[0]),
     )
 
 
@@ -86,9 +81,8 @@ def first_calls(analysis: Analysis) -> Outcome:
         return quiet(
             f"the first call of each of {len(groups)} kernels takes as long as the others, within {FIRST_RATIO - 1:.0%}"
         )
-    found.sort(key=lambda one: (not same_work(one[2]), -one[0]))
+    found.sort(key=lambda one: -one[0])
     _, typical, top = found[0]
-    known = same_work(top)
     return fired(
         f"The first call of {short(top.name, 60)} takes {us(float(top.times_us[0]))}, the others typically {us(typical)}"
         + (f"; so it is for {len(found)} of {len(groups)} kernels" if len(found) > 1 else ""),
@@ -100,12 +94,9 @@ def first_calls(analysis: Analysis) -> Outcome:
             )
             for _, usual, group in found[:4]
         ),
-        why=f"the first call is the longest, and at least {FIRST_RATIO:g} times the median of the others"
-        + ("" if known else "; whether the calls do the same work is not recorded"),
-        advice="Warm up before the recording, or leave the first call out of every average: caches were cold, or clocks still rising."
-        if known
-        else SIZES,
-        at_stake_us=sum(excess for excess, _, group in found if same_work(group)),
+        why=f"the first call is the longest, and at least {FIRST_RATIO:g} times the median of the others",
+        advice="Warm up before the recording, or leave the first call out of every average: caches were cold, or clocks still rising.",
+        at_stake_us=sum(excess for excess, _, _ in found),
     )
 
 

@@ -18,7 +18,7 @@ GAP_SHARE = 0.2
 LONG_WAIT = 1 / 3
 WORKING = 0.5
 AT_THE_END = 0.05
-"""A wait is at the end of the recording when at most this share of the window follows."""
+"""A wait is at the end of the recording when the host goes on for at most this share of the window."""
 
 
 def wide_first_step(analysis: Analysis) -> Outcome:
@@ -75,16 +75,15 @@ def long_synchronize(analysis: Analysis) -> Outcome:
         return not_applicable("no synchronising call was recorded")
     last = int(waits[np.argmax(trace.end[waits])])
     start, end = int(trace.slices.start[last]), int(trace.end[last])
-    device = max(analysis.devices, key=lambda one: one.window_us)
-    window = device.window_us
-    after = device.window_start_us + window - (end - trace.origin) / 1000
+    window = max(device.window_us for device in analysis.devices)
+    after = (int(trace.end[trace.host_rows].max()) - end) / 1000
     length = (end - start) / 1000
     rows = trace.gpu_rows
     busy = intervals.union(trace.slices.start[rows], trace.end[rows])
     working = int(intervals.covered(*busy, np.array([start]), np.array([end]))[0]) / max(end - start, 1)
     numbers = f"the last {trace.name(last)} takes {us(length)}, the GPU works in {us(working * length)} ({share(working)}) of it"
     if after > AT_THE_END * window:
-        return quiet(f"{numbers}; {us(after)} are recorded after it, so it is no wait at the end")
+        return quiet(f"{numbers}; the host works on for {us(after)} after it, so it is no wait at the end")
     if length < LONG_WAIT * window or working > WORKING:
         return quiet(numbers)
     return fired(
@@ -132,7 +131,10 @@ HOST_RULES = (
         family="host",
         severity="explanation",
         formula="length of the last synchronising call / window; busy time of the GPU in it / its length",
-        threshold=f"a third of the window, at most {share(AT_THE_END)} of it left, with the GPU working in at most half of the wait",
+        threshold=(
+            f"a third of the window; the GPU works in at most half of the wait, and the host for at most {share(AT_THE_END)} of the"
+            " window after it"
+        ),
         refuted_by="GPU work in that time that the trace does not hold",
         explanation=(
             "When a recording ends, the profiler calls cudaDeviceSynchronize and waits for its own records. If"

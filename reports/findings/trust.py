@@ -21,6 +21,8 @@ BENIGN = {
     "clock_skew": "the clocks of host and GPU disagree",
     "gpu_activity_missing": "the GPU's activity was not recorded",
     "nothing_recorded": "nothing was recorded",
+    "repeated_correlation": "launches of several processes share their ids",
+    "unread_category": "some slices are of kinds that are not read",
 }
 """Notes on traces that are whole as they were written: each has its own words."""
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.rates import of_peak, peaks_of
-from reports.findings.words import least_us, moment, no_gpu, same_work
+from reports.findings.words import least_us, moment, no_gpu
 from reports.trace.alike import Group
 from reports.trace.analyse import Analysis
 from reports.trace.kernels import FIRST_MEAN
@@ -58,13 +58,12 @@ def mean_and_typical(analysis: Analysis) -> Outcome:
         return not_applicable(reason)
     groups = [group for group in analysis.alike if group.median_us > 0]
     if not groups:
-        return not_applicable("no kernel ran three times with one launch configuration")
+        return not_applicable("no kernel is known to have done the same work three times (record_shapes=True tells)")
     found = [one for group in groups if (one := misled(group, least_us(analysis.trace))) is not None]
     if not found:
         return quiet("means and medians of the kernels agree within 10 %, or within two ticks of the clock")
-    top = max(found, key=lambda one: (same_work(one.group), one.excess_us))
+    top = max(found, key=lambda one: one.excess_us)
     group, calls = top.group, "call" if top.slow.size == 1 else "calls"
-    known = same_work(group)
     named = ", ".join(us(float(time)) for time in top.slow[:5]) + (", ..." if top.slow.size > 5 else "")
     normal = [time for time in group.times_us.tolist() if time <= MISLEADS * group.median_us]
     return fired(
@@ -78,15 +77,12 @@ def mean_and_typical(analysis: Analysis) -> Outcome:
             f"of all {group.n:,} calls, {len(normal):,} are not slow: they take {us(min(normal))} to {us(max(normal))}"
         ),
         *_rates(analysis, group, top.mean_us),
-        why=f"the mean is {factor(top.mean_us / group.median_us)} times the median of all calls"
-        + ("" if known else "; whether the calls do the same work is not recorded"),
+        why=f"the mean is {factor(top.mean_us / group.median_us)} times the median of all calls",
         advice=(
             "Report the median with its spread, and how many calls were recorded; look at what the slow calls"
             " have in common (the first ones: clocks still rising)."
-            if known
-            else "Record with record_shapes=True first: calls of different sizes take different times."
         ),
-        at_stake_us=top.excess_us if known else 0.0,
+        at_stake_us=top.excess_us,
     )
 
 
@@ -111,7 +107,9 @@ def drift(analysis: Analysis) -> Outcome:
         return not_applicable(reason)
     found = [group for group in analysis.alike if group.n >= DRIFT_LEAST]
     if not found:
-        return not_applicable(f"no kernel ran {DRIFT_LEAST} times with one launch configuration")
+        return not_applicable(
+            f"no kernel is known to have done the same work {DRIFT_LEAST} times (record_shapes=True tells)"
+        )
     tested = [(group, *trend(group.times_us)) for group in found]
     chances = adjusted([chance for _, chance, _ in tested])
     drifting = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from reports.trace.alike import Group
 from reports.trace.analyse import Analysis
 from reports.trace.read import Trace
 
@@ -28,8 +27,3 @@ TICKS = 2
 def least_us(trace: Trace) -> float:
     """Differences of times that may be the clock's rounding alone: start and end are each rounded to one of its ticks; in us."""
     return TICKS * (1.0 if trace.slices.whole_microseconds else 0.001)
-
-
-def same_work(group: Group) -> bool:
-    """Whether its calls are known to do the same work, not only to be launched alike."""
-    return bool(getattr(group, "same_work", True))

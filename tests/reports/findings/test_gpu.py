@@ -59,7 +59,7 @@ def test_a_gap_is_not_looked_for_between_two_gpus() -> None:
     assert verdict(made, "R13") == "n/a"
 
 
-def repeated(*lengths: float, name: str = GEMM) -> Made:
+def repeated(*lengths: float, name: str = ADD) -> Made:
     made = Made()
     for number, length in enumerate(lengths):
         at = 0.25 + 2000 * number
@@ -78,7 +78,7 @@ def test_rounding_of_a_coarse_clock_is_no_unevenness() -> None:
     def coarse(*lengths: float) -> Made:
         made = Made()
         for number, length in enumerate(lengths):
-            made.kernel(GEMM, 100 * number, 100 * number + 10, length)
+            made.kernel(ADD, 100 * number, 100 * number + 10, length)
         return made
 
     assert verdict(coarse(5, 5, 6, 7), "R14") == "quiet" and verdict(coarse(5, 5, 5, 8), "R14") == "fired"
