@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reports.export.analysis import document, encode, refusal
 from reports.findings.contract import Finding
+from reports.findings.overview import busiest
 from reports.findings.registry import findings
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
-from reports.trace.reconcile import reconcile
+from reports.trace.reconcile import Reconciliation, reconcile
 from reports.trace.regime import Bound, flips_at
 from reports.trace.table import Table, TableError, parse
+from suite.bundle.errors import BundleError
 
 REFUSED = 2
 
@@ -31,28 +36,39 @@ class Request:
 
 
 def run(request: Request) -> int:
-    """Analyse every trace; the exit status (2: one could not be read)."""
+    """Analyse every trace; the exit status (2: something could not be read or written, and was said on standard error)."""
     documents: list[dict[str, Any]] = []
     sweep: list[tuple[float, Bound]] = []
     status = 0
+    table: Table | None = None
+    eager: Analysis | None = None
     try:
         table = None if request.table is None else read_table(request.table)
+    except TableError as error:
+        status = _refuse(error)
+    try:
         eager = None if request.against is None else analyse(request.against)
-    except (TraceError, TableError) as error:
-        return _refuse(error)
-    for number, path in enumerate(request.traces):
+    except TraceError as error:
+        status = _refuse(error)
+    for number, (path, folder) in enumerate(zip(request.traces, page_folders(request.traces), strict=True)):
+        first = number == 0
         try:
-            analysis = analyse(path, table=table if number == 0 else None)
+            analysis = analyse(path, table=table if first else None)
         except TraceError as error:
             status = _refuse(error)
             documents.append(refusal(str(path), str(error)))
             continue
-        found = findings(analysis, eager if number == 0 else None)
-        documents.append(document(analysis, found))
-        if analysis.workload is not None and analysis.regimes:
-            sweep.append((analysis.workload.size, analysis.regimes[0].bound))
-        if not request.json:
-            _show(analysis, found, request.output)
+        found = findings(analysis, eager if first else None)
+        reconciled = None if analysis.table is None else reconcile(analysis, analysis.table)
+        documents.append(document(analysis, found, reconciled))
+        if analysis.workload is not None and analysis.devices and not analysis.trace.withheld & {"idle", "window"}:
+            sweep.append((analysis.workload.size, busiest(analysis)[1].bound))
+        if request.json:
+            continue
+        try:
+            _show(analysis, found, reconciled, None if request.output is None else request.output / folder)
+        except BundleError as error:
+            status = _refuse(error)
     if request.json:
         sys.stdout.buffer.write(encode(documents))
     elif len({size for size, _ in sweep}) > 1:
@@ -85,12 +101,38 @@ def read_table(path: Path) -> Table:
         raise TableError(f"{path}: {error}") from None
 
 
+def page_folders(traces: Sequence[Path]) -> list[str]:
+    """The folder of each trace's page, no two the same, on any file system.
+
+    It is the trace's name; traces of one name (one a rank, say) are told apart by the folder that they lie in, then by a number.
+    """
+    names = [folder_name(path) for path in traces]
+    often = Counter(map(_as_one, names))
+    used: set[str] = set()
+    folders = []
+    for path, name in zip(traces, names, strict=True):
+        parent = path.absolute().parent.name
+        wanted = f"{parent}-{name}" if parent and often[_as_one(name)] > 1 else name
+        folder, number = wanted, 1
+        while _as_one(folder) in used:
+            number += 1
+            folder = f"{wanted}-{number}"
+        used.add(_as_one(folder))
+        folders.append(folder)
+    return folders
+
+
 def folder_name(path: Path) -> str:
-    """The folder of a trace's page: its name without what says how it is packed."""
+    """A trace's name without what says how it is packed."""
     name = path.name
     for ending in (".gz", ".json", ".trace", ".pt"):
         name = name.removesuffix(ending)
     return name or "trace"
+
+
+def _as_one(name: str) -> str:
+    """What a file system that ignores case, or composes accents, takes for one name."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _refuse(error: Exception) -> int:
@@ -98,12 +140,14 @@ def _refuse(error: Exception) -> int:
     return REFUSED
 
 
-def _show(analysis: Analysis, found: tuple[Finding, ...], output: Path | None) -> None:
+def _show(
+    analysis: Analysis, found: tuple[Finding, ...], reconciled: Reconciliation | None, folder: Path | None
+) -> None:
     from reports.render.terminal import show
     from reports.render.trace_document import render_trace
 
-    show(analysis, found)
-    if output is not None:
-        reconciled = () if analysis.table is None else reconcile(analysis, analysis.table).sentences()
-        for path in render_trace(analysis, found, output / folder_name(Path(analysis.trace.path)), reconciled):
+    told = () if reconciled is None else reconciled.sentences()
+    show(analysis, found, reconciliation=told)
+    if folder is not None:
+        for path in render_trace(analysis, found, folder, told):
             print(path)

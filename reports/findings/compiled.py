@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reports.findings.compiled_graphs import same_graphs
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.seen import (
-    GRAPH,
     LOOKUP,
     PROLOGUE,
     REGION,
     SHOWN,
+    UNCOMPILED,
     Rows,
     exactly,
     host_bound,
@@ -31,8 +32,6 @@ from reports.words import share, times, us
 
 GUARDS_SHARE = 0.1
 """Share of a step from which guard checks are called a cost: below, they vanish in the differences between steps."""
-
-UNCOMPILED = "the trace holds no compiled region: nothing in it was run by torch.compile"
 
 
 @dataclass(frozen=True)
@@ -205,106 +204,6 @@ def prologue(analysis: Analysis) -> Outcome:
         Evidence(f"the first one, {us(total_us(trace, rows[:1]))}", *moment(trace, rows[0])),
         why=f"{rows.size} slices of that name, {backward.size} of a backward pass",
     )
-
-
-@dataclass(frozen=True)
-class GraphCall:
-    """One call of a compiled graph: `graph` is its key in the cache ("None" where it has none), `frame` the id of the nearest compiled
-    frame around it, `step` the number of the step in order (-1 outside)."""
-
-    row: int
-    graph: str
-    frame: str
-    step: int
-
-
-def graph_calls(trace: Trace) -> tuple[GraphCall, ...]:
-    """Every call of a compiled graph, by start."""
-    rows = rows_named(trace, GRAPH.fullmatch)
-    step = np.array(step_rows(trace), np.intp)
-    number = {int(row): position for position, row in enumerate(step.tolist())}
-    owner, frame = under(trace, rows, step), under(trace, rows, regions(trace))
-    calls = []
-    for position, row in enumerate(rows.tolist()):
-        match = GRAPH.fullmatch(trace.name(row))
-        around = int(frame[position])
-        calls.append(
-            GraphCall(
-                row,
-                match[1] if match else "None",
-                trace.name(around) if around >= 0 else "",
-                number.get(int(owner[position]), -1),
-            )
-        )
-    return tuple(calls)
-
-
-def same_graphs(analysis: Analysis) -> Outcome:
-    """R24: the same graphs in every step."""
-    if not is_compiled(analysis):
-        return not_applicable(UNCOMPILED)
-    trace, calls = analysis.trace, graph_calls(analysis.trace)
-    if not calls:
-        return quiet("compiled code ran, and no call of a CompiledFxGraph is recorded (an older PyTorch)")
-    keyed = [call for call in calls if call.graph != "None"]
-    if not keyed:
-        return not_applicable(
-            f"all {len(calls)} calls name the graph 'None': with freezing the weights are part of the graph and it has no key in the"
-            " cache; no key is not a miss"
-        )
-    keyless = f"; {len(calls) - len(keyed)} calls have no key (frozen graphs)" if len(keyed) < len(calls) else ""
-    groups = _groups(keyed)
-    if len(groups) < 2:
-        return not_applicable(
-            f"{len(keyed)} graph call{'s' if len(keyed) > 1 else ''} and nothing to compare with: record two steps or more"
-        )
-    first = groups[0]
-    graphs = sorted(set(first))
-    other = next((number for number, group in enumerate(groups) if group != first), None)
-    unit = "step" if any(call.step >= 0 for call in keyed) else "call"
-    if other is not None:
-        new = sorted(set(groups[other]) - set(first))
-        gone = sorted(set(first) - set(groups[other]))
-        said = (
-            "; ".join(
-                part
-                for part in (
-                    f"new: {', '.join(map(_short, new))}" if new else "",
-                    f"gone: {', '.join(map(_short, gone))}" if gone else "",
-                )
-                if part
-            )
-            or "the same graphs, called another number of times"
-        )
-        return quiet(
-            f"{unit} {other + 1} of {len(groups)} calls other graphs than the first ({said}): a shape or a Python value changed, or a"
-            f" graph was compiled again, or the parts of the program differ{keyless}"
-        )
-    row = next(call.row for call in keyed)
-    return fired(
-        f"All {len(groups)} {unit}s call the same {'graph' if len(graphs) == 1 else f'{len(graphs)} graphs'}"
-        f" ({', '.join(map(_short, graphs[:SHOWN]))}): nothing was compiled again.",
-        Evidence(f"the first call; {len(keyed)} calls with a key, {len(graphs)} different", *moment(trace, row)),
-        why=f"{len(groups)} {unit}s compared by the graphs they call and how often{keyless}",
-    )
-
-
-def _groups(calls: list[GraphCall]) -> list[Counter[str]]:
-    """The graphs called by each step, or, in a recording without steps, by each call of the frame that is called most."""
-    by_step: dict[int, Counter[str]] = defaultdict(Counter)
-    for call in calls:
-        by_step[call.step][call.graph] += 1
-    by_step.pop(-1, None)
-    if by_step:
-        return [by_step[number] for number in sorted(by_step)]
-    by_frame: dict[str, list[Counter[str]]] = defaultdict(list)
-    for call in calls:
-        by_frame[call.frame].append(Counter([call.graph]))
-    return max(by_frame.values(), key=len)
-
-
-def _short(graph: str) -> str:
-    return f"{graph[:12]}…" if len(graph) > 13 else graph
 
 
 def needs_a_pair(_: Analysis) -> Outcome:

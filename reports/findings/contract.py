@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
@@ -93,13 +93,42 @@ def not_applicable(why: str) -> Outcome:
     return Outcome(Verdict.NOT_APPLICABLE, why=why)
 
 
+WORTH = 0.01
+"""Share of the recording that must be at stake for a finding to be a problem; what says whether to believe the trace is one anyway."""
+
+FAILED = "this rule failed on this trace"
+
+
 def judge(rules: tuple[Rule, ...], analysis: Analysis) -> tuple[Finding, ...]:
     """Ask every rule, in order."""
-    return tuple(Finding(rule, _ask(rule, analysis)) for rule in rules)
+    return tuple(weighed(Finding(rule, _ask(rule, analysis)), analysis) for rule in rules)
+
+
+def failed(error: Exception) -> Outcome:
+    """A rule that raised: a fault of the rule, said as such."""
+    return not_applicable(f"{FAILED} ({type(error).__name__}: {error}); please report it")
+
+
+def recorded_us(analysis: Analysis) -> float:
+    """What shares of a recording are taken of: the longest window of a GPU, without one the host's time; in us."""
+    return max((device.window_us for device in analysis.devices), default=analysis.host.self_cpu_total_us)
+
+
+def weighed(finding: Finding, analysis: Analysis) -> Finding:
+    """The finding; a problem with next to nothing at stake is a hint."""
+    rule, outcome = finding.rule, finding.outcome
+    if outcome.verdict is not Verdict.FIRED or rule.severity != "problem" or rule.family == "trust":
+        return finding
+    if outcome.at_stake_us >= WORTH * recorded_us(analysis):
+        return finding
+    return Finding(replace(rule, severity="hint"), outcome)
 
 
 def _ask(rule: Rule, analysis: Analysis) -> Outcome:
-    outcome = rule.check(analysis)
+    try:
+        outcome = rule.check(analysis)
+    except Exception as error:  # one rule's fault must not take the others' answers with it
+        return failed(error)
     taken = rule.needs & analysis.trace.withheld
     if not taken or outcome.verdict is Verdict.NOT_APPLICABLE:
         return outcome

@@ -54,8 +54,7 @@ def cpu_rule(
     threshold: str,
     refuted_by: str,
     explanation: str,
+    needs: frozenset[str] = frozenset(),
 ) -> Rule:
     """A rule of the family "cpu", asked only of recordings of the CPU alone."""
-    return Rule(
-        identity, title, "cpu", severity, formula, threshold, refuted_by, explanation, cpu_only(check), frozenset()
-    )
+    return Rule(identity, title, "cpu", severity, formula, threshold, refuted_by, explanation, cpu_only(check), needs)

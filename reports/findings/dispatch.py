@@ -226,15 +226,19 @@ def one_addmm(analysis: Analysis) -> Outcome:
     )
 
 
-def metadata_operators(analysis: Analysis) -> Outcome:
-    """What operators cost on the host that do nothing on the device."""
+ALLOCATES = frozenset({"aten::empty", "aten::empty_strided", "aten::empty_like"})
+VIEWS = METADATA_ONLY - ALLOCATES
+
+
+def _host_cost(analysis: Analysis, names: frozenset[str], claim: str, advice: str) -> Outcome:
+    """What operators of these names cost on the host; they do nothing on the device."""
     if analysis.host.operations == 0:
         return not_applicable(NO_OPERATORS)
-    found = [stats for stats in analysis.operators if stats.kind == "operator" and stats.name in METADATA_ONLY]
+    found = [stats for stats in analysis.operators if stats.kind == "operator" and stats.name in names]
     spent, host = sum(stats.self_us for stats in found), host_self_us(analysis)
     part = spent / host if host else 0.0
     calls = sum(stats.count for stats in found)
-    numbers = f"{calls} calls take {us(spent)} of self time, {share(part)} of the host's {us(host)}"
+    numbers = f"{calls:,} calls take {us(spent)} of self time, {share(part)} of the host's {us(host)}"
     if part < METADATA_SHARE or spent < METADATA_LEAST_US:
         return quiet(f"{numbers}: below {share(METADATA_SHARE)} or {us(METADATA_LEAST_US)}")
     trace, evidence = analysis.trace, []
@@ -244,14 +248,33 @@ def metadata_operators(analysis: Analysis) -> Outcome:
         evidence.append(Evidence(text, *moment(trace, row)))
     bound = host_bound(analysis)
     return fired(
-        f"Operators that only change a tensor's shape or strides cost {us(spent)} on the host, {share(part)} of its time.",
+        f"{claim} {us(spent)} on the host, {share(part)} of its time.",
         *evidence,
         why=numbers + ("" if bound else "; the GPU is what the run waits for, so this time is hidden behind it"),
-        advice="Make views once, outside the loop; keep weights in the layout in which they are used; or let torch.compile resolve"
-        " views while compiling."
-        if bound
-        else "",
+        advice=advice if bound else "",
         at_stake_us=spent if bound else 0.0,
+    )
+
+
+def metadata_operators(analysis: Analysis) -> Outcome:
+    """What views cost."""
+    return _host_cost(
+        analysis,
+        VIEWS,
+        "Operators that only change a tensor's shape or strides cost",
+        "Make views once, outside the loop; keep weights in the layout in which they are used; or let torch.compile resolve views while"
+        " compiling.",
+    )
+
+
+def allocations(analysis: Analysis) -> Outcome:
+    """What allocations cost."""
+    return _host_cost(
+        analysis,
+        ALLOCATES,
+        "Operators that only allocate a tensor cost",
+        "Write into tensors that are there already (out=, in-place operators), or let torch.compile plan the memory: its graphs allocate"
+        " less often.",
     )
 
 
@@ -324,7 +347,7 @@ DISPATCH_RULES: tuple[Rule, ...] = (
         title="Operators that move no data",
         family="dispatch",
         severity="hint",
-        formula="sum of self time of view, t, as_strided, expand, empty ... / self time of the host without waits",
+        formula="sum of self time of view, t, as_strided, expand ... / self time of the host without waits",
         threshold=f"at least {share(METADATA_SHARE)} of the host's time and {us(METADATA_LEAST_US)}",
         refuted_by="a run with the views made once outside the loop that takes as long per step",
         explanation="view, t or as_strided launch nothing: they write down another way to look at the same memory. Each still costs a"
@@ -333,7 +356,20 @@ DISPATCH_RULES: tuple[Rule, ...] = (
         " hidden. Then leave it as it is.",
         check=metadata_operators,
     ),
+    Rule(
+        id="allocations",
+        title="Operators that only allocate",
+        family="dispatch",
+        severity="hint",
+        formula="sum of self time of empty, empty_like, empty_strided / self time of the host without waits",
+        threshold=f"at least {share(METADATA_SHARE)} of the host's time and {us(METADATA_LEAST_US)}",
+        refuted_by="a run with outputs allocated once that takes as long per step",
+        explanation="empty asks PyTorch's allocator for memory and writes nothing into it; most operators call it for their output. On a"
+        " GPU the memory nearly always comes from blocks that were freed before, so it costs a microsecond or two on the host and nothing"
+        " on the device. On the CPU it may ask the operating system. Many small operators make many of these calls.",
+        check=allocations,
+    ),
 )
-"""R17 to R20, and what views cost."""
+"""R17 to R20, and what views and allocations cost."""
 
 __all__ = ["DISPATCH_RULES", "METADATA_LEAST_US", "METADATA_SHARE"]

@@ -1,16 +1,16 @@
-"""The GPU lane: the profiler's own gaps (R12, R13), uneven kernels (R14), vendor kernels (R15), copies before products (R16)."""
+"""The GPU lane: the profiler's own gaps (R12, R13), uneven kernels (R14), vendor kernels (R15)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.words import moment, no_gpu
+from reports.findings.words import least_us, moment, no_gpu
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
-from reports.trace.classes import class_of
-from reports.words import share, short, us
+from reports.trace.gaps import Cause
+from reports.words import factor, share, short, us
 
 REQUEST = "Activity Buffer Request"
 GAP_LEAST_US = 20.0
@@ -31,7 +31,7 @@ def buffer_requests(analysis: Analysis) -> Outcome:
     time = int(trace.slices.duration[longest]) / 1000
     lost = max((device.idle_us["profiler"] for device in analysis.devices), default=0.0)
     return fired(
-        f"The profiler asked for {len(rows)} buffers while recording, the longest time {us(time)}",
+        f"The profiler asked for {len(rows)} buffer{'s' if len(rows) > 1 else ''} while recording, the longest time {us(time)}",
         Evidence(f"{REQUEST}: {us(time)}", *moment(trace, longest)),
         Evidence(f"idle time of the GPU within the profiler's own work: {us(lost)}"),
         why="these gaps are not there without the profiler",
@@ -44,7 +44,7 @@ def gaps_within_steps(analysis: Analysis) -> Outcome:
     if reason := no_gpu(analysis):
         return not_applicable(reason)
     trace = analysis.trace
-    found: list[tuple[float, int, int, int]] = []
+    found: list[tuple[float, int, int, int, str]] = []
     launch = trace.links.launch
     begun = np.where(launch >= 0, trace.slices.start[launch] - trace.origin, -1)
     by_launch = np.argsort(begun, kind="stable")
@@ -54,41 +54,59 @@ def gaps_within_steps(analysis: Analysis) -> Outcome:
         # Sorted once: a recording may hold thousands of steps.
         first, last = np.searchsorted(launched, within)
         own = trace.gpu_rows[np.sort(by_launch[first:last])]
-        if own.size < 2:
-            continue
-        starts, ends = intervals.union(trace.slices.start[own], trace.end[own])
-        holes = starts[1:] - ends[:-1]
-        if holes.size:
-            at = int(np.argmax(holes))
-            found.append((int(holes[at]) / 1000, step.number, int(ends[at]), int(starts[at + 1])))
+        for code in np.unique(trace.slices.device[own]).tolist():
+            rows = own[trace.slices.device[own] == code]
+            starts, ends = intervals.union(trace.slices.start[rows], trace.end[rows])
+            holes = starts[1:] - ends[:-1]
+            if holes.size:
+                at = int(np.argmax(holes))
+                device = trace.slices.devices[code]
+                found.append((int(holes[at]) / 1000, step.number, int(ends[at]), int(starts[at + 1]), device))
     if not found:
         return not_applicable("no step holds two GPU slices")
     wide = [item for item in found if item[0] >= GAP_LEAST_US]
-    largest = max(found)
     if not wide:
-        return quiet(f"the largest gap between two kernels of a step is {us(largest[0])}")
+        return quiet(f"the largest gap between two kernels of a step is {us(max(found)[0])}")
     if len(found) > 1 and len(wide) >= RECURS * len(found):
         return quiet(
             f"gaps of {us(GAP_LEAST_US)} and more recur in {len(wide)} of {len(found)} steps: that is the program"
             f" (see idle), no request for a buffer"
         )
-    overhead = trace.rows(Kind.OVERHEAD)
-    covered = intervals.union(trace.slices.start[overhead], trace.end[overhead])
-    gap, number, begin, end = max(wide)
-    made = int(intervals.covered(*covered, np.array([begin]), np.array([end]))[0]) / 1000
+    gap, number, begin, end, device = max(wide)
+    parts = _causes(analysis, device, begin, end)
+    made, unknown = parts[Cause.PROFILER], parts[Cause.UNKNOWN]
+    largest = f"the largest, {us(gap)} in step #{number}"
+    if made + unknown < max(gap / 2, GAP_LEAST_US):
+        told = max(parts, key=lambda cause: parts[cause])
+        return quiet(
+            f"{largest}, is explained: {us(parts[told])} {told.replace('_', ' ')} (see idle)"
+            if parts[told]
+            else f"{largest}, is filled by work that was launched in other steps"
+        )
     if len(found) == 1 and not made:
         return quiet(f"{us(gap)} at most, in the only step: whether it recurs cannot be told (see idle for its cause)")
     return fired(
         f"{us(gap)} pass between two kernels of step #{number}"
-        + (f", {us(made)} of it in the profiler's own work" if made else ""),
+        + (f", {us(made)} of it in the profiler's own work" if made else ", and nothing recorded says why"),
         Evidence(
             f"seen in {len(wide)} of {len(found)} steps", (begin - trace.origin) / 1000, (end - trace.origin) / 1000
         ),
         why="it does not recur in the other steps"
         if len(found) > 1
         else "there is one step only, so it cannot be told whether it recurs",
-        advice="Probably another request for a buffer: record more steps (active=20), and see whether it stays the only one.",
+        advice=f"{'The profiler' if made else 'Perhaps the profiler'} asked for another buffer: record more steps (active=20), and see"
+        " whether it stays the only one.",
     )
+
+
+def _causes(analysis: Analysis, number: str, begin: int, end: int) -> dict[Cause, float]:
+    """The idle time of a GPU between two moments (ns) by cause, in us."""
+    idle = next(device.idle for device in analysis.devices if device.device == number)
+    inside = np.maximum(np.minimum(idle.end, end) - np.maximum(idle.start, begin), 0) / 1000
+    found = dict.fromkeys(Cause, 0.0)
+    for at in np.flatnonzero(inside).tolist():
+        found[idle.cause[at]] += float(inside[at])
+    return found
 
 
 def uneven(analysis: Analysis) -> Outcome:
@@ -96,25 +114,32 @@ def uneven(analysis: Analysis) -> Outcome:
     if reason := no_gpu(analysis):
         return not_applicable(reason)
     if not analysis.alike:
-        return not_applicable("no kernel ran three times with one launch configuration")
+        return not_applicable("no kernel is known to have done the same work three times (record_shapes=True tells)")
+    ticks = least_us(analysis.trace)
     groups = sorted(
-        (group for group in analysis.alike if group.median_us > 0 and group.most_us > (1 + SPREAD) * group.median_us),
+        (
+            group
+            for group in analysis.alike
+            if group.median_us > 0
+            and group.most_us > (1 + SPREAD) * group.median_us
+            and group.most_us - group.median_us > ticks
+        ),
         key=lambda group: -group.excess_us,
     )
     if not groups:
         return quiet("kernels of one name and launch configuration take the same time in every step, within 10 %")
     top = groups[0]
     return fired(
-        f"The same kernel takes different times: {us(top.least_us)} to {us(top.most_us)}, typically {us(top.median_us)}",
+        f"{short(top.name, 60)} takes different times: {us(top.least_us)} to {us(top.most_us)}, typically {us(top.median_us)}",
         *(
             Evidence(
                 f"{short(group.name, 60)}: {group.n:,} calls, median {us(group.median_us)}, longest {us(group.most_us)}"
-                f" ({group.most_us / group.median_us:.3g} times)",
+                f" ({factor(group.most_us / group.median_us)} times)",
                 *moment(analysis.trace, group.slowest_row),
             )
             for group in groups[:4]
         ),
-        why=f"the longest is more than {share(SPREAD)} above the median, at equal launch configuration and shapes",
+        why=f"the longest is more than {share(SPREAD)} above the median, at equal launch configuration and work",
         advice=(
             "Clocks, heat, power limits, other users of the GPU or its cache: look at the clock's telemetry, warm up longer, and report"
             " medians. One recording of three steps cannot tell which call is typical."
@@ -158,13 +183,22 @@ def vendor_products(analysis: Analysis) -> Outcome:
     ]
     if not found:
         return quiet("no kernel has a name that a vendor's library gives its matrix products")
-    top = found[0]
-    libraries = "rocBLAS or hipBLASLt" if "Cijk_" in top.name else "cuBLAS"
+    names = dict.fromkeys(stats.name for stats in found)
+    libraries = " and ".join(
+        word
+        for word, there in (
+            ("cuBLAS", not all("Cijk_" in name for name in names)),
+            ("rocBLAS or hipBLASLt", any("Cijk_" in name for name in names)),
+        )
+        if there
+    )
+    # Shares of one GPU each do not add up: the time of all GPUs is the whole.
+    part = sum(stats.total_us for stats in found) / max(sum(stats.total_us for stats in analysis.kernels), 1e-9)
+    of = f"({libraries}), with {share(part)} of the time of {'all GPUs' if len(analysis.devices) > 1 else 'the GPU'}"
     return fired(
-        f"{len(found)} kernels are matrix products of the vendor's library ({libraries}), with"
-        f" {share(sum(s.share for s in found))} of the GPU's time"
-        if len(found) > 1
-        else f"One kernel is a matrix product of the vendor's library ({libraries}), with {share(top.share)} of the GPU's time",
+        f"{len(names)} kernels are matrix products of the vendor's library {of}"
+        if len(names) > 1
+        else f"One kernel is a matrix product of the vendor's library {of}",
         *(
             Evidence(
                 f"{stats.name[:120]}: {stats.count:,} calls, median {us(stats.median_us)}",
@@ -174,43 +208,6 @@ def vendor_products(analysis: Analysis) -> Outcome:
         ),
         why="the name says architecture, dtype, tile and layout, as these libraries name theirs",
         advice="Compare full names between eager and compiled: the same name is the same kernel, whatever launched it.",
-    )
-
-
-def copy_before_product(analysis: Analysis) -> Outcome:
-    """R16."""
-    if reason := no_gpu(analysis):
-        return not_applicable(reason)
-    trace = analysis.trace
-    slices, rows = trace.slices, trace.gpu_rows
-    # Newer libraries clear a small workspace in between.
-    kept = np.flatnonzero(slices.kind[rows] != Kind.MEMSET)
-    order = kept[np.lexsort((slices.start[rows[kept]], slices.stream[rows[kept]], slices.device[rows[kept]]))]
-    ordered, callers = rows[order], trace.gpu_caller[order]
-    pairs: list[tuple[int, int, str]] = []
-    kinds = slices.kind[ordered]
-    for number in np.flatnonzero((kinds[:-1] == Kind.MEMCPY) & (kinds[1:] == Kind.KERNEL)).tolist():
-        copy, product = int(ordered[number]), int(ordered[number + 1])
-        if "DtoD" not in trace.name(copy) and "Device -> Device" not in trace.name(copy):
-            continue
-        if slices.stream[copy] != slices.stream[product] or class_of(trace.name(product)) != "gemm":
-            continue
-        if callers[number] >= 0 and callers[number] == callers[number + 1]:
-            pairs.append((copy, product, trace.name(int(callers[number]))))
-    if not pairs:
-        return quiet("no matrix product follows a device-to-device copy of the same operator")
-    copy, product, operator_name = pairs[0]
-    return fired(
-        f"A device-to-device copy stands right before the matrix product in {len(pairs):,} calls of"
-        f" {operator_name}: the bias, put where the product adds to it",
-        Evidence(
-            f"{trace.name(copy)} {us(int(slices.duration[copy]) / 1000)}, then {short(trace.name(product), 60)}"
-            f" {us(int(slices.duration[product]) / 1000)}",
-            moment(trace, copy)[0],
-            moment(trace, product)[1],
-        ),
-        why="both were launched by the same operator, one after the other on one stream",
-        advice="This is fusion by the dispatcher (add and mm became addmm), not a new kernel. A 1-D bias needs no copy.",
     )
 
 
@@ -237,14 +234,15 @@ GPU_RULES = (
         family="gpu",
         severity="hint",
         formula="largest gap between the GPU slices launched in one step, compared over the steps",
-        threshold=f"at least {GAP_LEAST_US:g} us, in fewer than two thirds of the steps",
+        threshold=f"at least {GAP_LEAST_US:g} us, in fewer than two thirds of the steps, mostly without a cause or in the profiler's work",
         refuted_by="the gap recurring in every step of a longer recording",
         explanation=(
-            "A gap that appears in one step and not in the others is rarely your program: usually the profiler asked for a second buffer."
-            " Record twenty steps: if it shows once only, forget it; if it recurs, it is real."
+            "A gap that appears in one step and not in the others, and that neither late launches nor waiting streams explain, is"
+            " rarely your program: usually the profiler asked for a second buffer. Record twenty steps: if it shows once only, forget"
+            " it; if it recurs, it is real."
         ),
         check=gaps_within_steps,
-        needs=frozenset({"idle"}),
+        needs=frozenset({"idle", "delay"}),
     ),
     Rule(
         id="R14",
@@ -274,19 +272,5 @@ GPU_RULES = (
             " nothing."
         ),
         check=vendor_products,
-    ),
-    Rule(
-        id="R16",
-        title="A device copy right before a matrix product",
-        family="gpu",
-        severity="explanation",
-        formula="a DtoD copy followed on its stream by a matrix product that the same operator launched",
-        threshold="any",
-        refuted_by="an addmm whose output held the bias already",
-        explanation=(
-            "add(matmul(x, w), b) can be had from one call, addmm, whose kernel adds the product to what the output holds. So b is copied"
-            " into the output first. One launch, two things on the GPU: the copy and the product; the elementwise add is gone."
-        ),
-        check=copy_before_product,
     ),
 )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.copies import device_to_device
+from reports.findings.seen import host_self_us
 from reports.findings.words import moment, no_gpu
 from reports.trace.analyse import Analysis
 from reports.trace.gaps import Cause
-from reports.trace.regime import Regime
+from reports.trace.kernels import KernelStats
+from reports.trace.regime import BUSY, Regime
 from reports.trace.usage import Device
-from reports.words import share, short, us
+from reports.words import factor, figures, share, short, us
 
-EQUAL = 0.75
-"""GPU time of three quarters of the CPU's, or more, is "about equal": the walkthrough's own case has 92 %."""
 LEAST_US = 1000.0
-"""Below a millisecond of GPU work the two are not comparable: fixed costs are as large."""
+"""Below a millisecond of GPU work, fixed costs are as large."""
 DOMINANT = 0.5
 MANY_CALLS = 100
 SHORT_US = 20.0
@@ -27,16 +28,29 @@ def busiest(analysis: Analysis) -> tuple[Device, Regime]:
     return analysis.devices[number], analysis.regimes[number]
 
 
-def recoverable(device: Device) -> float:
-    """Idle time that the program could have back: not what the profiler made, nor what nothing recorded explains."""
-    return sum(time for cause, time in device.idle_us.items() if cause not in (Cause.PROFILER, Cause.UNKNOWN))
-
-
 def _counterfactual(found: Regime) -> str:
     return (
-        f"launches that cost nothing would give at most {found.free_launches:.3g}x; kernels twice as fast at most"
-        f" {found.twice_as_fast_kernels:.4g}x"
+        f"launches that cost nothing would give at most {factor(found.free_launches)}x; kernels twice as fast at most"
+        f" {factor(found.twice_as_fast_kernels)}x"
     )
+
+
+HOST_MADE = (Cause.HOST, Cause.COLD, Cause.LATENCY)
+HOST_LEAST = 0.5
+
+
+def host_made(analysis: Analysis, device: Device) -> tuple[float, float]:
+    """Time in which the GPU waited for the host, in us, and its share of the time that the trace explains: the window less what the
+    profiler made and what nothing recorded explains.
+
+    Where launch times cannot be believed the causes cannot either: then the host's own time stands for it.
+    """
+    if "delay" in analysis.trace.withheld:
+        own = min(host_self_us(analysis), device.window_us - device.busy_us)
+        return own, own / (own + device.busy_us) if own else 0.0
+    made = sum(device.idle_us[cause] for cause in HOST_MADE)
+    told = device.window_us - device.idle_us[Cause.PROFILER] - device.idle_us[Cause.UNKNOWN]
+    return made, made / told if told > 0 else 0.0
 
 
 def overhead_bound(analysis: Analysis) -> Outcome:
@@ -48,20 +62,26 @@ def overhead_bound(analysis: Analysis) -> Outcome:
     numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
     if found.bound != "overhead-bound":
         return quiet(f"{numbers}: {found.bound}")
+    made, part = host_made(analysis, device)
+    waited = f"it waited {us(made)} for the host, {share(part)} of the time that the trace explains"
+    if part < HOST_LEAST:
+        return quiet(f"{numbers}, but {waited}: most of the idle time has another cause (see idle)")
     return fired(
         f"Overhead-bound: the GPU is idle for {share(1 - found.busy_share)} of the recording, the host decides the time",
-        Evidence(
-            f"CPU self time {us(cpu)}, GPU busy {us(device.busy_us)} ({share(device.busy_us / cpu) if cpu else 'no host time'} of it)"
-        ),
+        Evidence(f"CPU self time {us(cpu)} (waiting for the GPU included), GPU busy {us(device.busy_us)}"),
         Evidence(numbers, device.window_start_us, device.window_start_us + device.window_us),
+        Evidence(waited),
         Evidence(_counterfactual(found)),
-        why=found.why,
+        why=f"{found.why}; {waited}",
         advice=(
             "Give each launch more work (larger batches or matrices), or pay for fewer launches: torch.compile fuses, and"
             ' mode="reduce-overhead" (CUDA graphs) launches many kernels at once. Faster kernels would not help.'
         ),
-        at_stake_us=recoverable(device),
+        at_stake_us=made,
     )
+
+
+BOUND_WORDS = {"compute-bound": "Compute-bound", "memory-bound": "Memory-bound"}
 
 
 def device_bound(analysis: Analysis) -> Outcome:
@@ -70,14 +90,17 @@ def device_bound(analysis: Analysis) -> Outcome:
         return not_applicable(reason)
     device, found = busiest(analysis)
     cpu = analysis.host.self_cpu_total_us
-    ratio = device.busy_us / cpu if cpu else float("inf")
-    numbers = f"GPU busy {us(device.busy_us)}, CPU self time {us(cpu)} (it waits for the GPU in {us(analysis.host.synchronize_us)} of it)"
-    if device.busy_us < LEAST_US or ratio < EQUAL or found.bound == "overhead-bound":
-        return quiet(numbers)
-    word = found.bound if found.bound in ("compute-bound", "memory-bound") else "bound by the GPU"
+    numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
+    if device.busy_us < LEAST_US or found.busy_share < BUSY:
+        return quiet(f"{numbers}: below {share(BUSY)}, or below {us(LEAST_US)}")
     return fired(
-        f"{word.capitalize()}: the GPU works for {share(found.busy_share)} of the recording, its kernels decide the time",
-        Evidence(numbers),
+        f"{BOUND_WORDS.get(found.bound, 'Bound by the GPU')}: the GPU works for {share(found.busy_share)} of the recording, its kernels"
+        " decide the time",
+        Evidence(numbers, device.window_start_us, device.window_start_us + device.window_us),
+        Evidence(
+            f"CPU self time {us(cpu)}, summed over {analysis.host.threads} threads; {us(analysis.host.synchronize_us)} of it wait for"
+            " the GPU"
+        ),
         Evidence(
             f"of the GPU's time: {', '.join(f'{share(part)} {name}' for name, part in list(found.shares.items())[:4])}",
             device.start_us,
@@ -87,7 +110,7 @@ def device_bound(analysis: Analysis) -> Outcome:
         why=found.why,
         advice=(
             "Work on the kernels: a lower precision (bf16, TF32), better shapes, fusion of what only moves data. Removing host overhead"
-            f" gives at most {found.free_launches:.3g}x."
+            f" gives at most {factor(found.free_launches)}x."
         ),
         at_stake_us=device.busy_us / 2,
     )
@@ -103,13 +126,41 @@ def hotspot(analysis: Analysis) -> Outcome:
     )
     if top.share < DOMINANT:
         return quiet(f"the longest is {numbers}")
+    what, advice = _kind_of_hotspot(top)
     return fired(
-        f"One kernel takes {share(top.share)} of the GPU's time",
+        f"{what} takes {share(top.share)} of the GPU's time",
         Evidence(numbers, *moment(analysis.trace, int(top.rows[0]))),
         why=f"its share is at least {share(DOMINANT)}",
-        advice="Look at this kernel first: nothing else can give more than the rest of the time.",
+        advice=advice,
         at_stake_us=top.total_us / 2,
     )
+
+
+def _kind_of_hotspot(top: KernelStats) -> tuple[str, str]:
+    """What to call it, and what can be done: only a kernel is made faster by a better kernel."""
+    if top.kind == "memset":
+        return (
+            "One kind of fill",
+            "Look at what clears memory, and whether it is overwritten anyway (empty in place of zeros).",
+        )
+    if top.kind == "memcpy" and device_to_device(top.name):
+        return (
+            "Copying device memory",
+            "Look at what copies (clone, contiguous, cat, copy_), and whether a view or an output in place does.",
+        )
+    if top.kind == "memcpy":
+        return (
+            "Copying between host and device",
+            "Copy from pinned memory (pin_memory=True) without waiting (non_blocking=True), so that it overlaps with kernels; copy less,"
+            " or earlier; keep on the device what is used again.",
+        )
+    if top.kernel_class == "collective":
+        return (
+            "One collective (communication between GPUs)",
+            "Its time holds the waiting for the slowest rank: hold the other ranks' traces beside this one before you blame the network."
+            " Then overlap it with computing, or send less.",
+        )
+    return "One kernel", "Look at this kernel first: nothing else can give more than the rest of the time."
 
 
 def many_calls(analysis: Analysis) -> Outcome:
@@ -123,15 +174,15 @@ def many_calls(analysis: Analysis) -> Outcome:
     ]
     if not each:
         most = max(operators, key=lambda stats: stats.count)
-        return quiet(f"the most frequent, {most.name}, is called {most.count / steps:.4g} times a step")
+        return quiet(f"the most frequent, {most.name}, is called {figures(most.count / steps, 4)} times a step")
     each.sort(key=lambda stats: -stats.self_us)
     return fired(
         f"{len(each)} operators are called {MANY_CALLS} times a step or more, for a few microseconds each"
         if len(each) > 1
-        else f"{each[0].name} is called {each[0].count / steps:.4g} times a step, for a few microseconds each",
+        else f"{each[0].name} is called {figures(each[0].count / steps, 4)} times a step, for a few microseconds each",
         *(
             Evidence(
-                f"{stats.name}: {stats.count:,} calls ({stats.count / steps:.4g} a step), {us(stats.total_us / stats.count)} each"
+                f"{stats.name}: {stats.count:,} calls ({figures(stats.count / steps, 4)} a step), {us(stats.total_us / stats.count)} each"
             )
             for stats in each[:5]
         ),
@@ -162,71 +213,9 @@ def children(analysis: Analysis) -> Outcome:
     return fired(
         f"{short(top.name)} spends its time in what it calls: look at its children",
         Evidence(f"total {us(top.total_us)}, self {us(top.self_us)}, {top.count:,} calls"),
-        why=f"its total time is {top.total_us / max(top.self_us, 1e-3):.3g} times its self time",
+        why=f"its total time is {factor(top.total_us / max(top.self_us, 1e-3))} times its self time",
         advice="Follow the dispatch chain down to the first row whose self time is large; rank by self time, never add totals.",
     )
-
-
-def idle(analysis: Analysis) -> Outcome:
-    """Where idle time went."""
-    if reason := no_gpu(analysis):
-        return not_applicable(reason)
-    device, _ = busiest(analysis)
-    lost = device.window_us - device.busy_us
-    parts = sorted(
-        ((Cause(cause), time) for cause, time in device.idle_us.items() if time > 0), key=lambda part: -part[1]
-    )
-    if device.idle_of_window < 0.1 or not parts:
-        return quiet(f"GPU {device.device} is idle for {share(device.idle_of_window)} of its window")
-    cause, time = parts[0]
-    longest = {
-        cause: max(
-            (number for number, found in enumerate(device.idle.cause) if found is cause),
-            key=lambda number: int(device.idle.end[number] - device.idle.start[number]),
-        )
-        for cause, _ in parts
-    }
-    origin = analysis.trace.origin
-    return fired(
-        f"GPU {device.device} is idle for {us(lost)} of {us(device.window_us)}, {share(time / lost)} of that {WORDS[cause]}",
-        *(
-            Evidence(
-                f"{WORDS[found]}: {us(part)} ({share(part / lost)} of the idle time)",
-                (int(device.idle.start[longest[found]]) - origin) / 1000,
-                (int(device.idle.end[longest[found]]) - origin) / 1000,
-            )
-            for found, part in parts
-        ),
-        why=(
-            f"idle of the window {share(device.idle_of_window)}; of the span between first and last kernel only"
-            f" {share(device.idle_of_span)}"
-        ),
-        advice=ADVICE[cause],
-        at_stake_us=recoverable(device),
-    )
-
-
-WORDS = {
-    Cause.HOST: "because the host had launched nothing",
-    Cause.COLD: "in the cold first step, before its launches",
-    Cause.LATENCY: "while launches were under way",
-    Cause.QUEUED: "between kernels that were queued already",
-    Cause.WAIT: "waiting for another stream",
-    Cause.PROFILER: "made by the profiler itself",
-    Cause.UNKNOWN: "launched and not begun, for reasons the trace does not show",
-}
-ADVICE = {
-    Cause.HOST: "Get the host out of the way: fewer and larger launches, torch.compile, CUDA graphs, data loading in the background.",
-    Cause.COLD: "Warm up before you measure: the first step loads modules, picks algorithms and compiles.",
-    Cause.LATENCY: "Queue more work ahead of the GPU, or launch it as a graph.",
-    Cause.QUEUED: "Fewer, longer kernels: each pass from one to the next costs the GPU about a microsecond.",
-    Cause.WAIT: "Look at what the streams wait for: an event in the wrong place makes parallel work serial.",
-    Cause.PROFILER: "This gap is not there without the profiler: do not optimise it.",
-    Cause.UNKNOWN: (
-        "Before the first kernel this is usually the profiler's start, module loading or the lane's offset: warm up before recording."
-        " Between kernels, look for other processes on the GPU."
-    ),
-}
 
 
 OVERVIEW_RULES = (
@@ -235,8 +224,11 @@ OVERVIEW_RULES = (
         title="CPU time far above GPU time: overhead-bound",
         family="overview",
         severity="problem",
-        formula="busy of the GPU (union of its slices) / window (first host slice to the last end)",
-        threshold="below 50 %",
+        formula=(
+            "busy of the GPU (union of its slices) / window (first host slice to the last end); time in which it waited for the host"
+            " (nothing launched, a cold first step, launches under way) / window less what the profiler made or nothing explains"
+        ),
+        threshold="busy below 50 %, and waiting for the host at least 50 %",
         refuted_by="a recording without the profiler in which the step takes no longer than the GPU's busy time",
         explanation=(
             "The GPU can only work on what the host has launched. Launching costs the host 5 to 20 us whatever the size of the work, so"
@@ -248,16 +240,17 @@ OVERVIEW_RULES = (
     ),
     Rule(
         id="R2",
-        title="CPU and GPU time about equal, both in milliseconds: bound by the GPU",
+        title="The GPU works nearly all the time: bound by the GPU",
         family="overview",
         severity="explanation",
-        formula="busy of the GPU / self CPU time of the host (waiting for the GPU included)",
-        threshold="at least 75 %, with at least 1 ms of GPU work",
+        formula="busy of the GPU (union of its slices) / window (first host slice to the last end)",
+        threshold=f"at least {share(BUSY)}, with at least 1 ms of GPU work",
         refuted_by="the same step taking as long with kernels that do half of the work",
         explanation=(
-            "When the kernels are long, the host runs ahead, fills the queue and waits in cudaDeviceSynchronize. CPU and CUDA totals are"
-            " then about the same, because the host's time is mostly waiting. Now the kernels are what to work on: in matrix products"
-            " arithmetic is the limit (compute-bound), in elementwise work memory traffic is (memory-bound)."
+            "When the kernels are long, the host runs ahead, fills the queue and waits in cudaDeviceSynchronize. In the profiler's"
+            " table of a program with one thread, CPU and CUDA totals are then about the same, because the host's time is mostly"
+            " waiting. Now the kernels are what to work on: in matrix products arithmetic is the limit (compute-bound), in"
+            " elementwise work memory traffic is (memory-bound)."
         ),
         check=device_bound,
         needs=frozenset({"idle", "window"}),
@@ -303,21 +296,5 @@ OVERVIEW_RULES = (
             " means the row is a container. Totals of nested rows overlap: they must never be added up."
         ),
         check=children,
-    ),
-    Rule(
-        id="idle",
-        title="Where the GPU's idle time went",
-        family="overview",
-        severity="problem",
-        formula="window - busy, every gap split by what was recorded in it; the parts sum to the whole",
-        threshold="at least 10 % of the window",
-        refuted_by="a recording without the profiler whose gaps have other lengths",
-        explanation=(
-            "An empty stretch of the GPU's lane has a cause, and each asks for something else: the host had not launched anything, the"
-            " launch was on its way, a stream waited for another, the profiler itself was busy, or the first step was still warming up."
-            " Tools that count only from the first to the last kernel never see the largest gap: the one before the first kernel."
-        ),
-        check=idle,
-        needs=frozenset({"idle", "window"}),
     ),
 )

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from reports.findings.compiled import COMPILE_RULES, needs_a_pair
 from reports.findings.contract import Evidence, Finding, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.copies import device_to_device
 from reports.findings.cpu_code import ELEMENTWISE, PACKED
-from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, host_bound, rows_named, self_us, under
+from reports.findings.pair_changes import (
+    Change,
+    Copy,
+    copies_added,
+    cpu_us,
+    gpu_us,
+    has_addmm,
+    kernel_changes,
+    operator_changes,
+    units,
+    why_no_gpu,
+)
+from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, host_bound, rows_named, self_us
 from reports.trace.analyse import Analysis
-from reports.trace.categories import Kind
-from reports.trace.classes import KernelClass
 from reports.trace.regime import ARITHMETIC
-from reports.trace.steps import STEP
 from reports.words import size as size_of_bytes
 from reports.words import us
 
@@ -31,30 +38,6 @@ EXPLAINED = 0.5
 
 FUSED_GPU = re.compile(r"triton_\w*fused|^triton_")
 FUNCTOR = re.compile(r"CUDAFunctor_(\w+?)\b|::(\w+?)_kernel_(?:cuda|impl)|(\w+?)Functor")
-
-
-@dataclass(frozen=True)
-class Change:
-    """One operator or kernel (by its full name) in both recordings: calls and time (us; self time for operators) per step."""
-
-    name: str
-    what: str
-    eager_calls: float
-    compiled_calls: float
-    eager_us: float
-    compiled_us: float
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A copy on the GPU of which the compiled recording has more: calls per step beyond eager's, bytes of one (None where the trace does
-    not say), us of one (median), and bytes read plus written per second, in TB/s (device to device only)."""
-
-    name: str
-    per_step: float
-    bytes: float | None
-    us: float
-    read_plus_write_tb_s: float | None
 
 
 @dataclass(frozen=True)
@@ -97,13 +80,13 @@ class Pair:
 
 def compare(eager: Analysis, compiled: Analysis) -> Pair:
     """Compare two recordings of one case."""
-    eager_cpu, compiled_cpu = _cpu(eager), _cpu(compiled)
+    eager_cpu, compiled_cpu = cpu_us(eager), cpu_us(compiled)
     no_cpu = "" if eager_cpu and compiled_cpu else f"the {'compiled' if eager_cpu else 'eager'} recording has no steps"
-    eager_gpu, compiled_gpu = _gpu(eager), _gpu(compiled)
-    no_gpu = "" if eager_gpu and compiled_gpu else _why_no_gpu(eager_gpu, compiled_gpu)
-    kernels, operators = _kernels(eager, compiled), _operators(eager, compiled)
+    eager_gpu, compiled_gpu = gpu_us(eager), gpu_us(compiled)
+    no_gpu = "" if eager_gpu and compiled_gpu else why_no_gpu(eager_gpu, compiled_gpu)
+    kernels, operators = kernel_changes(eager, compiled), operator_changes(eager, compiled)
     products = [change for change in kernels if change.what in ARITHMETIC]
-    addmm = _addmm(eager, compiled)
+    addmm = has_addmm(eager, compiled)
     if eager.devices or compiled.devices:
         gone = [
             change for change in kernels if change.what == "elementwise" and change.compiled_calls < change.eager_calls
@@ -114,14 +97,14 @@ def compare(eager: Analysis, compiled: Analysis) -> Pair:
     else:
         gone = [c for c in operators if c.name in ELEMENTWISE and c.compiled_calls < c.eager_calls]
         fused = [c for c in operators if FUSED_CPP.fullmatch(c.name) and c.compiled_calls > c.eager_calls]
-    copies = _copies(eager, compiled)
+    copies = copies_added(eager, compiled)
     same = [change for change in products if change.eager_calls and change.compiled_calls]
     fresh = [change for change in products if change.compiled_calls and not change.eager_calls]
     fusion = _fusion(compiled, addmm, bool(fused))
     ratio = compiled_cpu / eager_cpu if eager_cpu and compiled_cpu else None
     linears = sum(c.eager_calls for c in operators if c.name == "aten::linear")
     packed = sum(c.compiled_calls for c in operators if c.name in PACKED)
-    frames = self_us(compiled.trace, rows_named(compiled.trace, FRAMES.fullmatch)) / _units(compiled)
+    frames = self_us(compiled.trace, rows_named(compiled.trace, FRAMES.fullmatch)) / units(compiled)
     return Pair(
         eager=eager.trace.path,
         compiled=compiled.trace.path,
@@ -212,113 +195,6 @@ FUSION_RULE = Rule(
 )
 
 
-def _units(analysis: Analysis) -> int:
-    return max(len(analysis.steps), 1)
-
-
-def _cpu(analysis: Analysis) -> float | None:
-    steps = analysis.steps[1:] if analysis.cold_first_step else analysis.steps
-    return float(np.median([step.host_us for step in steps])) if steps else None
-
-
-def _gpu(analysis: Analysis) -> float | None:
-    if not analysis.devices:
-        return None
-    launched = [step.gpu_busy_us for step in analysis.steps if step.gpu_busy_us > 0]
-    if launched:
-        return float(np.median(launched))
-    return sum(device.busy_us for device in analysis.devices) / _units(analysis)
-
-
-def _why_no_gpu(eager: float | None, compiled: float | None) -> str:
-    if not eager and not compiled:
-        return "neither recording holds GPU work"
-    return f"the {'compiled' if eager else 'eager'} recording holds no GPU work"
-
-
-def _changes(
-    eager: Mapping[str, tuple[float, float]],
-    compiled: Mapping[str, tuple[float, float]],
-    what: Callable[[str], str],
-) -> tuple[Change, ...]:
-    nothing = (0.0, 0.0)
-    found = [
-        Change(
-            name,
-            what(name),
-            eager.get(name, nothing)[0],
-            compiled.get(name, nothing)[0],
-            eager.get(name, nothing)[1],
-            compiled.get(name, nothing)[1],
-        )
-        for name in {**eager, **compiled}
-    ]
-    return tuple(sorted(found, key=lambda change: (-max(change.eager_us, change.compiled_us), change.name)))
-
-
-def _kernels(eager: Analysis, compiled: Analysis) -> tuple[Change, ...]:
-    classes: dict[str, KernelClass] = {}
-    sides = []
-    for analysis in (eager, compiled):
-        side: dict[str, tuple[float, float]] = {}
-        for stats in analysis.kernels:
-            classes[stats.name] = stats.kernel_class
-            calls, spent = side.get(stats.name, (0.0, 0.0))
-            units = _units(analysis)
-            side[stats.name] = calls + stats.count / units, spent + stats.total_us / units
-        sides.append(side)
-    return _changes(sides[0], sides[1], classes.__getitem__)
-
-
-def _operators(eager: Analysis, compiled: Analysis) -> tuple[Change, ...]:
-    sides = [
-        {
-            stats.name: (stats.count / _units(analysis), stats.self_us / _units(analysis))
-            for stats in analysis.operators
-            if stats.kind == "operator" and not STEP.fullmatch(stats.name) and not FRAMES.fullmatch(stats.name)
-        }
-        for analysis in (eager, compiled)
-    ]
-    return _changes(sides[0], sides[1], lambda name: "fused" if FUSED_CPP.fullmatch(name) else "operator")
-
-
-def _addmm(eager: Analysis, compiled: Analysis) -> bool:
-    """Whether compiled code has an addmm where eager code had a product and a sum."""
-    trace = compiled.trace
-    rows = rows_named(trace, exactly("aten::addmm", "aten::baddbmm"), Kind.OP)
-    inside = int((under(trace, rows, compiled_rows(trace)) >= 0).sum()) / _units(compiled)
-
-    def count(analysis: Analysis, *names: str) -> float:
-        return sum(found.count for name in names if (found := analysis.operator(name)) is not None) / _units(analysis)
-
-    products, sums = ("aten::mm", "aten::bmm"), ("aten::add", "aten::add_")
-    return (
-        inside > count(eager, "aten::addmm", "aten::baddbmm")
-        and count(compiled, *products) < count(eager, *products)
-        and count(compiled, *sums) < count(eager, *sums)
-    )
-
-
-def _copies(eager: Analysis, compiled: Analysis) -> tuple[Copy, ...]:
-    before: dict[str, float] = {}
-    for stats in eager.kernels:
-        if stats.kind == "memcpy":
-            before[stats.name] = before.get(stats.name, 0.0) + stats.count / _units(eager)
-    found = []
-    for stats in compiled.kernels:
-        more = stats.count / _units(compiled) - before.get(stats.name, 0.0)
-        if stats.kind != "memcpy" or more <= 0:
-            continue
-        size = stats.bytes / stats.count if stats.bytes is not None else None
-        rate = (
-            2 * size / (stats.median_us * 1e6)
-            if size is not None and stats.median_us and "DtoD" in stats.name
-            else None
-        )
-        found.append(Copy(stats.name, more, size, stats.median_us, rate))
-    return tuple(found)
-
-
 def _fusion(compiled: Analysis, addmm: bool, kernels: bool) -> Fusion:
     if not compiled_rows(compiled.trace).size:
         return "unknown"
@@ -404,7 +280,7 @@ def _story(
     for copy in copies:
         size = "" if copy.bytes is None else f"{size_of_bytes(copy.bytes)} "
         count = "one" if copy.per_step == 1 else f"{copy.per_step:.3g}"
-        where = "device copy" if "DtoD" in copy.name else copy.name
+        where = "device copy" if device_to_device(copy.name) else copy.name
         rate = f" ({copy.read_plus_write_tb_s:.2f} TB/s read and written)" if copy.read_plus_write_tb_s else ""
         parts.append(f"{count} {size}{where} added{rate}")
     if packed:
@@ -418,3 +294,7 @@ def _story(
         else "no new fused kernel"
     )
     return f"{fusion}: {', '.join(parts[:-1])}{'; ' if parts[:-1] else ''}{parts[-1]}"
+
+
+PAIR_RULES = (next(rule for rule in COMPILE_RULES if rule.id == "R25"), FUSION_RULE)
+"""What only a pair of recordings can answer."""

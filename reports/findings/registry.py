@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from reports.findings import pair
+from reports.findings.achieved import RATE_RULES
 from reports.findings.compiled import COMPILE_RULES
-from reports.findings.contract import Finding, Rule, judge
+from reports.findings.contract import Finding, Rule, failed, judge
+from reports.findings.copies import COPY_RULES
 from reports.findings.cpu import CPU_RULES
 from reports.findings.cpu_code import CPU_CODE_RULES
 from reports.findings.dispatch import DISPATCH_RULES
 from reports.findings.gpu import GPU_RULES
+from reports.findings.groups import GROUP_RULES
 from reports.findings.host import HOST_RULES
+from reports.findings.idle_time import IDLE_RULES
+from reports.findings.launches import LAUNCH_RULES
 from reports.findings.overview import OVERVIEW_RULES
 from reports.findings.trust import TRUST_RULES
 from reports.findings.variance import VARIANCE_RULES
@@ -18,9 +23,14 @@ from reports.trace.analyse import Analysis
 RULES: tuple[Rule, ...] = (
     *TRUST_RULES,
     *OVERVIEW_RULES,
+    *IDLE_RULES,
     *HOST_RULES,
+    *LAUNCH_RULES,
+    *COPY_RULES,
     *GPU_RULES,
     *VARIANCE_RULES,
+    *GROUP_RULES,
+    *RATE_RULES,
     *DISPATCH_RULES,
     *COMPILE_RULES,
     pair.FUSION_RULE,
@@ -35,5 +45,9 @@ def findings(analysis: Analysis, eager: Analysis | None = None) -> tuple[Finding
     found = judge(RULES, analysis)
     if eager is None:
         return found
-    of_both = {finding.rule.id: finding for finding in pair.findings(pair.compare(eager, analysis))}
+    try:
+        told = pair.findings(pair.compare(eager, analysis))
+    except Exception as error:  # what one trace alone tells must not be lost with it
+        told = tuple(Finding(rule, failed(error)) for rule in pair.PAIR_RULES)
+    of_both = {finding.rule.id: finding for finding in told}
     return tuple(of_both.get(finding.rule.id, finding) for finding in found)

@@ -29,6 +29,8 @@ FRAMES = re.compile(
 FUSED_CPP = re.compile(r"(?:graph_\d+_)?cpp_fused_\w+")
 """A kernel that Inductor wrote in C++; it is a slice only where `config.cpp.enable_kernel_profile` was set before the first call."""
 
+UNCOMPILED = "the trace holds no compiled region: nothing in it was run by torch.compile"
+
 DEEPEST = 1000
 """No chain of calls is followed further: a deeper one is damage."""
 

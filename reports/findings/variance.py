@@ -1,55 +1,83 @@
-"""Claims about distributions: the typical time against the mean, drift over a recording, rates against the published peaks."""
+"""Claims about distributions: the typical time against the mean, and drift over a recording."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.rates import peak_flops, peaks_of
-from reports.findings.words import moment, no_gpu
+from reports.findings.rates import of_peak, peaks_of
+from reports.findings.words import least_us, moment, no_gpu
 from reports.trace.alike import Group
 from reports.trace.analyse import Analysis
-from reports.trace.categories import Kind
-from reports.words import share, short, us
-from suite.peaks import Figure, NotKnown
+from reports.trace.kernels import FIRST_MEAN
+from reports.words import factor, share, short, us
 from suite.statistics.discovery import adjusted
 
 MISLEADS = 1.1
 DRIFT_LEAST = 10
 DRIFT_SHARE = 0.05
 SIGNIFICANCE = 0.01
-COMPUTE_MARGIN, MEMORY_MARGIN = 1.25, 1.1
-"""Published rates hold at the boost clock that the maker counts with; parts that run above it (an H100 by 8 %) are no mistake."""
+
+
+@dataclass(frozen=True)
+class Misled:
+    """A mean of some calls that is far above the median of all: the first five, or all; `slow` are the slow ones among them."""
+
+    group: Group
+    of: str
+    mean_us: float
+    n: int
+    slow: NDArray[np.float64]
+
+    @property
+    def excess_us(self) -> float:
+        """What the slow calls take beyond the typical time."""
+        return float((self.slow - self.group.median_us).sum())
+
+
+def misled(group: Group, ticks_us: float) -> Misled | None:
+    """The mean that misleads most, of all calls or of the first five; None where both agree with the median, within the clock's ticks."""
+    typical = group.median_us
+    sets = ((f"all {group.n} calls", group.times_us), (f"the first {FIRST_MEAN} calls", group.times_us[:FIRST_MEAN]))
+    found = []
+    for of, times in sets if group.n > FIRST_MEAN else sets[:1]:
+        mean = float(times.mean())
+        slow = times[(times > MISLEADS * typical) & (times - typical > ticks_us)]
+        if mean > MISLEADS * typical and mean - typical > ticks_us and slow.size:
+            found.append(Misled(group, of, mean, int(times.size), slow))
+    return max(found, key=lambda one: one.mean_us, default=None)
 
 
 def mean_and_typical(analysis: Analysis) -> Outcome:
     """A mean far above the median, told as what happened."""
     if reason := no_gpu(analysis):
         return not_applicable(reason)
-    found = [group for group in analysis.alike if group.median_us > 0]
+    groups = [group for group in analysis.alike if group.median_us > 0]
+    if not groups:
+        return not_applicable("no kernel is known to have done the same work three times (record_shapes=True tells)")
+    found = [one for group in groups if (one := misled(group, least_us(analysis.trace))) is not None]
     if not found:
-        return not_applicable("no kernel ran three times with one launch configuration")
-    misled = [group for group in found if max(group.mean_us, group.first_mean_us) > MISLEADS * group.median_us]
-    if not misled:
-        return quiet("means and medians of the kernels agree within 10 %")
-    top = max(misled, key=lambda group: group.excess_us)
-    slow = np.flatnonzero(top.times_us > MISLEADS * top.median_us)
-    mean, of = (
-        (top.first_mean_us, f"of the first {min(5, top.n)} calls")
-        if top.first_mean_us > top.mean_us
-        else (top.mean_us, f"of all {top.n} calls")
-    )
-    named = ", ".join(us(float(time)) for time in top.times_us[slow][:5])
-    rest = [time for number, time in enumerate(top.times_us.tolist()) if number not in set(slow.tolist())]
+        return quiet("means and medians of the kernels agree within 10 %, or within two ticks of the clock")
+    top = max(found, key=lambda one: one.excess_us)
+    group, calls = top.group, "call" if top.slow.size == 1 else "calls"
+    named = ", ".join(us(float(time)) for time in top.slow[:5]) + (", ..." if top.slow.size > 5 else "")
+    normal = [time for time in group.times_us.tolist() if time <= MISLEADS * group.median_us]
     return fired(
-        f"Typical is {us(top.median_us)}; the mean {of}, {us(mean)}, is {_count(slow.size)} slow {'call' if slow.size == 1 else 'calls'}",
-        Evidence(f"{short(top.name, 60)}: {named} among {top.n:,} calls", *moment(analysis.trace, top.slowest_row)),
-        Evidence(f"the other {len(rest):,} take {us(min(rest))} to {us(max(rest))}" if rest else "all calls are slow"),
-        *_rates(analysis, top, mean),
-        why=f"mean {us(mean)} is {mean / top.median_us:.3g} times the median",
+        f"Typical is {us(group.median_us)}; the mean of {top.of} is {us(top.mean_us)}, because {_count(top.slow.size)} of them"
+        f" {'is' if top.slow.size == 1 else 'are'} slow",
+        Evidence(
+            f"{short(group.name, 60)}: the slow {calls} among {top.of} {'takes' if top.slow.size == 1 else 'take'} {named}",
+            *moment(analysis.trace, group.slowest_row),
+        ),
+        Evidence(
+            f"of all {group.n:,} calls, {len(normal):,} are not slow: they take {us(min(normal))} to {us(max(normal))}"
+        ),
+        *_rates(analysis, group, top.mean_us),
+        why=f"the mean is {factor(top.mean_us / group.median_us)} times the median of all calls",
         advice=(
             "Report the median with its spread, and how many calls were recorded; look at what the slow calls"
             " have in common (the first ones: clocks still rising)."
@@ -66,12 +94,11 @@ def _rates(analysis: Analysis, group: Group, mean_us: float) -> list[Evidence]:
     product = next((found for found in analysis.products if found.kernel == group.name), None)
     if product is None:
         return []
-    text = f"as a rate: {product.tflops(group.median_us):.4g} TFLOP/s at the median,"
-    f" {product.tflops(mean_us):.4g} at the mean ({product.source})"
-    peak = peak_flops(peaks_of(analysis, group.device), product.dtype)
-    if isinstance(peak, Figure):
-        text += f"; {share(product.tflops(group.median_us) * 1e12 / peak.value)} of the dense {product.dtype} peak"
-    return [Evidence(text)]
+    median = product.tflops(group.median_us)
+    text = (
+        f"as a rate: {median:.4g} TFLOP/s at the median, {product.tflops(mean_us):.4g} at the mean ({product.source})"
+    )
+    return [Evidence(text + of_peak(median * 1e12, peaks_of(analysis, group.device), product.dtype, product.kernel))]
 
 
 def drift(analysis: Analysis) -> Outcome:
@@ -80,7 +107,9 @@ def drift(analysis: Analysis) -> Outcome:
         return not_applicable(reason)
     found = [group for group in analysis.alike if group.n >= DRIFT_LEAST]
     if not found:
-        return not_applicable(f"no kernel ran {DRIFT_LEAST} times with one launch configuration")
+        return not_applicable(
+            f"no kernel is known to have done the same work {DRIFT_LEAST} times (record_shapes=True tells)"
+        )
     tested = [(group, *trend(group.times_us)) for group in found]
     chances = adjusted([chance for _, chance, _ in tested])
     drifting = [
@@ -130,102 +159,14 @@ def trend(times: NDArray[np.float64]) -> tuple[float, float]:
     return math.erfc(abs(z) / math.sqrt(2)), slope * (n - 1) / float(np.median(series)) if np.median(series) else 0.0
 
 
-def too_fast(analysis: Analysis) -> Outcome:
-    """Times that the device's peaks do not allow."""
-    if reason := no_gpu(analysis):
-        return not_applicable(reason)
-    checked, evidence = 0, []
-    unknown: set[str] = set()
-    for product in analysis.products:
-        peak = peak_flops(peaks_of(analysis, product.device), product.dtype)
-        if isinstance(peak, NotKnown):
-            unknown.add(peak.reason)
-            continue
-        checked += product.rows.size
-        impossible = np.flatnonzero(product.flops > COMPUTE_MARGIN * peak.value * product.times_us / 1e6)
-        if impossible.size:
-            at = int(impossible[0])
-            evidence.append(
-                Evidence(
-                    f"{short(product.kernel, 60)}: {product.tflops(float(product.times_us[at])):.4g} TFLOP/s in"
-                    f" {us(float(product.times_us[at]))},"
-                    f" the dense {product.dtype} peak is {peak.value / 1e12:.4g} ({peak.source});"
-                    f" {impossible.size} such calls; {product.source}",
-                    *moment(analysis.trace, int(product.rows[at])),
-                )
-            )
-    slices = analysis.trace.slices
-    for row in analysis.trace.rows(Kind.MEMCPY).tolist():
-        if "DtoD" not in analysis.trace.name(row) or not slices.moved_bytes[row] > 0:
-            continue
-        peaks = peaks_of(analysis, slices.devices[int(slices.device[row])])
-        if isinstance(peaks, NotKnown):
-            unknown.add(peaks.reason)
-            continue
-        memory, cache = peaks.memory_bytes_per_s, peaks.cache_bytes
-        if isinstance(memory, NotKnown) or cache is None:
-            continue
-        checked += 1
-        # What the caches hold before and keep afterwards never passes the memory's bus.
-        carried = 2 * float(slices.moved_bytes[row]) - 2 * cache
-        if carried > MEMORY_MARGIN * memory.value * max(int(slices.duration[row]), 1) / 1e9:
-            evidence.append(
-                Evidence(
-                    f"a copy of {slices.moved_bytes[row]:,.0f} bytes in {us(int(slices.duration[row]) / 1000)}: above"
-                    f" {memory.value / 1e12:.3g} TB/s ({memory.source})",
-                    *moment(analysis.trace, row),
-                )
-            )
-    if evidence:
-        return fired(
-            "Too fast to be true: work was recorded in less time than the GPU's peak allows",
-            *evidence[:5],
-            why=f"{len(evidence)} kinds of work exceed the published peak by more than the clocks allow",
-            advice="The recorded times or the assumed work are wrong: record the trace again, and do not publish these times.",
-        )
-    if not checked:
-        return not_applicable(
-            "; ".join(sorted(unknown))
-            or "no matrix product with recorded shapes (record_shapes=True), and no device copy with its bytes"
-        )
-    return quiet(f"{checked:,} matrix products and copies stay below the device's published peaks")
-
-
-def rate(analysis: Analysis) -> Outcome:
-    """What the matrix products achieve."""
-    if reason := no_gpu(analysis):
-        return not_applicable(reason)
-    found = analysis.products
-    if not found:
-        return not_applicable("no matrix product whose size is known: record with record_shapes=True")
-    evidence = []
-    for product in found[:5]:
-        median = float(np.median(product.times_us))
-        peak = peak_flops(peaks_of(analysis, product.device), product.dtype)
-        text = f"{short(product.kernel, 60)}: {product.tflops(median):.6g} TFLOP/s at the median of {us(median)} ({product.source})"
-        if isinstance(peak, Figure):
-            text += f", {share(product.tflops(median) * 1e12 / peak.value)} of the dense {product.dtype} peak of {peak.value / 1e12:.4g}"
-        evidence.append(Evidence(text, *moment(analysis.trace, int(product.rows[0]))))
-    top = found[0]
-    return fired(
-        f"The longest matrix product runs at {top.tflops(float(np.median(top.times_us))):.4g} TFLOP/s",
-        *evidence,
-        why="floating-point operations of the product over the median of its kernel's times",
-        advice=(
-            "Far below the peak at large sizes: look at shapes (multiples of 8 or 16), layout and precision."
-            " At small sizes it is expected."
-        ),
-    )
-
-
 VARIANCE_RULES = (
     Rule(
         id="variance",
         title="The typical time, and what the mean hides",
         family="gpu",
         severity="hint",
-        formula="mean (of all calls, and of the first five) / median, at equal launch configuration and shapes",
-        threshold="above 1.1",
+        formula="mean (of all calls, or of the first five) / median of all calls, at equal launch configuration",
+        threshold="above 1.1, and by more than two ticks of the clock",
         refuted_by="a longer recording whose mean and median agree",
         explanation=(
             "A mean is pulled up by a few slow calls, and the first calls of a recording often are slow. The"
@@ -247,37 +188,5 @@ VARIANCE_RULES = (
             " way the recording has no single true time. Several kernels are tested at once, so the threshold is adjusted for that."
         ),
         check=drift,
-    ),
-    Rule(
-        id="too-fast",
-        title="Too fast to be true",
-        family="trust",
-        severity="problem",
-        formula="2·m·n·k / time against the dense peak; bytes beyond the caches / time against the memory's bandwidth",
-        threshold="a quarter above the published rate, a tenth above the memory's",
-        refuted_by="a published peak of this device that is higher",
-        explanation=(
-            "No kernel beats the silicon. A time below what the peak allows means that the work was not done, or"
-            " not waited for, or that the"
-            " profiler's record is wrong. It is the cheapest test against a wrong benchmark."
-        ),
-        check=too_fast,
-        needs=frozenset({"peak"}),
-    ),
-    Rule(
-        id="rate",
-        title="What the matrix products achieve",
-        family="gpu",
-        severity="explanation",
-        formula="2·m·n·k / median time",
-        threshold="shown wherever the size is known",
-        refuted_by="another count of the operations",
-        explanation=(
-            "A matrix product of m by k with k by n needs 2·m·n·k operations. Dividing by the time gives a rate"
-            " that can be held against what"
-            " the GPU can do at most; the peaks here are for dense matrices, not the doubled figures for sparse ones."
-        ),
-        check=rate,
-        needs=frozenset({"peak"}),
     ),
 )

@@ -19,3 +19,11 @@ def no_gpu(analysis: Analysis) -> str | None:
     if analysis.host.launches:
         return "work was launched on a GPU, and none of it was recorded"
     return "the trace holds no GPU work: it was recorded on the CPU alone, or with activities=[CPU]"
+
+
+TICKS = 2
+
+
+def least_us(trace: Trace) -> float:
+    """Differences of times that may be the clock's rounding alone: start and end are each rounded to one of its ticks; in us."""
+    return TICKS * (1.0 if trace.slices.whole_microseconds else 0.001)

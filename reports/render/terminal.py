@@ -20,7 +20,7 @@ from reports.trace.analyse import Analysis
 from reports.trace.gaps import Cause
 
 LINES = 40
-SHOWN, EVIDENCE, NOTES, HOTSPOTS = 3, 2, 3, 4
+SHOWN, EVIDENCE, NOTES, HOTSPOTS, RECONCILED = 3, 2, 3, 4, 4
 MARGIN = 12
 """Width of the column that says what a line is about."""
 BAR = 16
@@ -32,25 +32,40 @@ Entry = tuple[str, Text]
 """What a paragraph is about ("" where it goes on), and the paragraph."""
 
 
-def print_summary(analysis: Analysis, findings: Sequence[Finding], console: Console, page: Path | None = None) -> None:
-    """Print the summary; `page` is where the whole analysis was written, if it was."""
-    for line in summary_lines(analysis, findings, console, page):
+def print_summary(
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    console: Console,
+    page: Path | None = None,
+    reconciliation: Sequence[str] = (),
+) -> None:
+    """Print the summary; `page` is where the whole analysis was written, if it was; `reconciliation` says how the profiler's table and
+    the trace differ."""
+    for line in summary_lines(analysis, findings, console, page, reconciliation):
         console.print(line, highlight=False, markup=False, emoji=False, no_wrap=True, overflow="ignore", crop=False)
 
 
-def show(analysis: Analysis, findings: Sequence[Finding], page: Path | None = None) -> None:
+def show(
+    analysis: Analysis, findings: Sequence[Finding], page: Path | None = None, reconciliation: Sequence[str] = ()
+) -> None:
     """Print the summary to standard output."""
-    print_summary(analysis, findings, Console(), page)
+    print_summary(analysis, findings, Console(), page, reconciliation)
 
 
 def summary_lines(
-    analysis: Analysis, findings: Sequence[Finding], console: Console, page: Path | None = None
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    console: Console,
+    page: Path | None = None,
+    reconciliation: Sequence[str] = (),
 ) -> list[Text]:
     """The summary's lines; in a narrow window fewer findings are shown, so that they stay about as many."""
     lines: list[Text] = []
     for shown in range(SHOWN, 0, -1):
         lines = [
-            line for about, text in _entries(analysis, findings, page, shown) for line in _wrapped(about, text, console)
+            line
+            for about, text in _entries(analysis, findings, page, shown, reconciliation)
+            for line in _wrapped(about, text, console)
         ]
         if len(lines) <= LINES:
             break
@@ -70,7 +85,9 @@ def _wrapped(about: str, text: Text, console: Console) -> Iterator[Text]:
         yield result
 
 
-def _entries(analysis: Analysis, findings: Sequence[Finding], page: Path | None, shown: int) -> Iterator[Entry]:
+def _entries(
+    analysis: Analysis, findings: Sequence[Finding], page: Path | None, shown: int, reconciliation: Sequence[str]
+) -> Iterator[Entry]:
     # Names come from the trace: they are Text, in which brackets are only brackets.
     yield "Trace", Text(f"{plain(Path(analysis.trace.path).name, 80)}, {device_line(analysis)}")
     health = trust(analysis)
@@ -86,6 +103,10 @@ def _entries(analysis: Analysis, findings: Sequence[Finding], page: Path | None,
     yield from _idle(analysis)
     yield from _cpu(analysis)
     yield from _findings(findings, shown)
+    for number, told in enumerate(reconciliation[:RECONCILED]):
+        yield "Table" if number == 0 else "", Text(f"{'- ' if number else ''}{sentence(plain(told, LONGEST))}")
+    if len(reconciliation) > RECONCILED:
+        yield "", Text(f"- and {len(reconciliation) - RECONCILED} more, all in --json and on the page")
     counts = {verdict: sum(f.outcome.verdict is verdict for f in findings) for verdict in Verdict}
     yield (
         "Rules",
@@ -100,7 +121,7 @@ def _entries(analysis: Analysis, findings: Sequence[Finding], page: Path | None,
 
 def _idle(analysis: Analysis) -> Iterator[Entry]:
     found = busiest(analysis)
-    if found is None or analysis.trace.withheld & {"idle", "window"}:
+    if found is None or analysis.trace.withheld & {"idle", "window", "delay"}:
         return
     causes = {cause: found[0].idle_us[cause.value] for cause in Cause}
     total = sum(causes.values())

@@ -186,7 +186,8 @@ def _gpu(trace: Trace, device: Device, notes: list[str]) -> Lane:
         series = [_series(trace, c, part) for c, part in colours(on)]
         shown.append(Row(f"stream {plain(slices.streams[stream], 12) if stream >= 0 else '?'}", tuple(series)))
     pieces = device.idle
-    if pieces.start.size:
+    # The causes are told from the launches' times.
+    if pieces.start.size and not trace.withheld & {"idle", "window", "delay"}:
         cause = np.array([list(Cause).index(found) for found in pieces.cause], np.int8)
         by_cause = tuple(
             Series(CAUSES[found], pieces.start[cause == number], pieces.end[cause == number])

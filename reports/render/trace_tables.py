@@ -73,8 +73,8 @@ def devices(analysis: Analysis) -> Table:
     shown, note = _shown(analysis)
     withheld = analysis.trace.withheld
 
-    def row(name: str, definition: str, values: Iterator[str], needs: str = "") -> tuple[Cell, ...]:
-        texts = ["withheld"] * len(shown) if needs in withheld else list(values)
+    def row(name: str, definition: str, values: Iterator[str], *needs: str) -> tuple[Cell, ...]:
+        texts = ["withheld"] * len(shown) if withheld & set(needs) else list(values)
         return (Cell(name), *_cells(*texts), Cell(definition))
 
     each = [device for device, _ in shown]
@@ -92,29 +92,34 @@ def devices(analysis: Analysis) -> Table:
             "time in which at least one slice runs on it; overlapping streams count once",
             (us(d.busy_us) for d in each),
         ),
-        row("idle of window", "1 − busy / window", (share(d.idle_of_window) for d in each), "window"),
+        row("idle of window", "1 − busy / window", (share(d.idle_of_window) for d in each), "window", "idle"),
         row(
             "idle of span",
             "1 − busy / span: leaves out the waiting before the first slice and after the last",
             (share(d.idle_of_span) for d in each),
+            "window",
+            "idle",
         ),
         row(
             "regime",
             "overhead-bound: busy below 50 % of the window; else by the kind of kernel that takes 60 % of a GPU busy for 75 %",
             (r.bound for _, r in shown),
             "window",
+            "idle",
         ),
         row(
             "free launches",
             "window / busy: how much faster at most if the GPU never had to wait",
             (times(r.free_launches) if d.busy_us else "–" for d, r in shown),
             "window",
+            "idle",
         ),
         row(
             "twice as fast kernels",
             "window / (window − busy / 2): how much faster at most",
             (times(r.twice_as_fast_kernels) for _, r in shown),
             "window",
+            "idle",
         ),
         row(
             "kernels, copies, fills", "slices of each kind", (f"{d.kernels:,}, {d.copies:,}, {d.sets:,}" for d in each)
@@ -135,7 +140,8 @@ def idle(analysis: Analysis) -> Table:
     """The idle time of the window by cause; the causes sum to it."""
     shown, note = _shown(analysis)
     each = [device for device, _ in shown]
-    if analysis.trace.withheld & {"idle", "window"}:
+    # The causes are told from the launches' times.
+    if analysis.trace.withheld & {"idle", "window", "delay"}:
         each = []
     totals = [sum(device.idle_us.values()) for device in each]
 
@@ -178,8 +184,7 @@ def delays(analysis: Analysis) -> Table:
                 f"GPU {plain(device.device, 12)}",
                 *cells,
                 first,
-                f"{device.queue_depth_mean:.3g}",
-                f"{device.queue_depth_most:,}",
+                *(["withheld"] * 2 if withheld else [f"{device.queue_depth_mean:.3g}", f"{device.queue_depth_most:,}"]),
             )
         )
     names = ("launches", "least", "median", "p95", "most", "first launch to first slice", "queue, mean", "queue, most")
@@ -234,6 +239,8 @@ def steps(analysis: Analysis) -> Table:
         cells = [Cell(str(step.number), f"at {us(step.start_us)}"), Cell(us(step.host_us)), gap]
         if gpu:
             idle_share = share(step.idle) if step.idle is not None else numbers.NO_NUMBER
+            if "idle" in analysis.trace.withheld:
+                idle_share = "withheld"
             cells += _cells(
                 us(step.gpu_busy_us) if step.slices else numbers.NO_NUMBER,
                 idle_share,

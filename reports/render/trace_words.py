@@ -20,13 +20,13 @@ SEVERITIES = ("problem", "hint", "explanation")
 WITHHOLDS = {
     "window": "anything about the whole recording",
     "idle": "idle time of the GPU",
-    "delay": "launch delays",
+    "delay": "launch delays, and why the GPU was idle",
     "peak": "comparisons with the device's peak",
     "sub-microsecond": "gaps below 1 µs",
 }
 
 BOUNDS = {
-    "overhead-bound": "what the host does between launches decides the time, not the kernels",
+    "overhead-bound": "what lies between the kernels decides the time, not the kernels",
     "compute-bound": "arithmetic on the GPU decides the time",
     "memory-bound": "moving data on the GPU decides the time",
     "mixed": "no single thing decides the time",
@@ -156,7 +156,7 @@ def missing(analysis: Analysis) -> str:
 def idle_sentence(analysis: Analysis) -> str:
     """Where the idle time went: the two largest causes."""
     found = busiest(analysis)
-    if found is None or analysis.trace.withheld & {"idle", "window"}:
+    if found is None or analysis.trace.withheld & {"idle", "window", "delay"}:
         return ""
     device = found[0]
     total = sum(device.idle_us.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reports.findings.cpu_code import fused
-from reports.findings.pair import Change, Copy
+from reports.findings.pair_changes import Change, Copy
 from reports.findings.rates import peaks_of
 from reports.walkthrough import published as theirs
 from reports.walkthrough.answer import Answer, Beside, Proof, Question, lacks, prove

@@ -208,7 +208,7 @@ def _rates(recording: Recording, group: Group, mean: float) -> tuple[Beside, ...
     found = next((one for one in recording.analysis.products if one.kernel == group.name), None)
     if found is None:
         return ()
-    peak = peak_flops(peaks_of(recording.analysis, group.device), found.dtype)
+    peak = peak_flops(peaks_of(recording.analysis, group.device), found.dtype, found.kernel)
     rate = found.tflops(group.median_us)
     of = f" ({share(rate * 1e12 / peak.value)} of the peak)" if isinstance(peak, Figure) else ""
     return (

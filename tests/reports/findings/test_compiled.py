@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reports.findings.compiled import COMPILE_RULES, frames, graph_calls, guards
+from reports.findings.compiled import COMPILE_RULES, frames, guards
+from reports.findings.compiled_graphs import graph_calls
 from tests.reports.findings.recordings import HASH, Recording, Verdict, ask, compiled, eager, real
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from reports.findings.contract import judge
@@ -21,7 +23,7 @@ def test_a_recording_with_a_gpu_is_none_of_their_business(rule: object) -> None:
 
 
 def steps(*lengths: float, gap: float = 5.0) -> Recording:
-    trace, start = Recording(), 0.0
+    trace, start = Recording(), 0.25  # times in whole microseconds cannot tell gaps
     for number, length in enumerate(lengths):
         trace.step(number, start, length).op("aten::mm", start + gap, length - gap)
         start += length + 1
@@ -68,7 +70,7 @@ def test_a_large_share_of_almost_nothing_is_no_finding() -> None:
 
 
 def test_a_cold_first_step_does_not_decide_about_the_gaps() -> None:
-    trace = Recording().step(0, 0, 1000).op("aten::mm", 900, 100)
+    trace = Recording().step(0, 0.25, 1000).op("aten::mm", 900.25, 100)
     for number in (1, 2):
         trace.step(number, 1000 * number + 100, 100).op("aten::mm", 1000 * number + 105, 95)
     outcome = ask(CPU_RULES, "cpu-gaps", trace.analysis())
@@ -141,3 +143,34 @@ def test_packed_weights_are_told_from_plain_products() -> None:
 def test_launches_alone_make_it_a_recording_with_a_gpu() -> None:
     trace = Recording().op("aten::mm", 0, 100).launch(10, GEMM, 30, 5)
     assert ask(CPU_RULES, "cpu-hotspot", trace.analysis()).verdict is Verdict.NOT_APPLICABLE
+
+
+def test_gaps_of_a_coarse_clock_are_not_added_up() -> None:
+    trace = Recording().step(0, 0, 100).op("aten::mm", 40, 60).step(1, 101, 100).op("aten::mm", 141, 60)
+    outcome = ask(CPU_RULES, "cpu-gaps", trace.analysis())
+    assert (outcome.verdict, "whole microseconds" in outcome.why) == (Verdict.WITHHELD, True)
+
+
+def test_many_steps_on_many_threads_are_told_apart() -> None:
+    trace = Recording()
+    for number in range(50):
+        trace.step(number, 100.25 * number, 90).op("aten::mm", 100.25 * number + 5, 50)
+        trace.op("aten::add", 100.25 * number + 10, 30, thread=2 + number)
+    analysis = trace.analysis()
+    assert set(step_gaps(analysis).gap_us) == {40.0}
+    outcome = ask(CPU_RULES, "cpu-threads", analysis)
+    assert outcome.claim.startswith("51 threads run operators; the busiest for 2.5 ms, the next for 30 us")
+
+
+def test_twice_the_steps_cost_no_more_than_about_twice_the_time() -> None:
+    def cost(steps: int) -> float:
+        trace = Recording()
+        for number in range(steps):
+            trace.step(number, 100.25 * number, 90).op("aten::mm", 100.25 * number + 5, 50)
+        analysis = trace.analysis()
+        begun = time.process_time()
+        step_gaps(analysis)
+        return time.process_time() - begun
+
+    cost(100)
+    assert cost(16_000) < 8 * cost(4_000)

@@ -119,3 +119,20 @@ def test_views_behind_a_busy_gpu_put_nothing_at_stake() -> None:
     outcome = ask(DISPATCH_RULES, "metadata-operators", views(0.1, gpu_us=20000).analysis())
     assert (outcome.verdict, outcome.at_stake_us) == (Verdict.FIRED, 0)
     assert "hidden behind it" in outcome.why
+
+
+def test_views_and_allocations_are_told_apart() -> None:
+    trace = Recording()
+    for number in range(20):
+        trace.op("aten::mm", 100 * number, 20)
+        trace.op("aten::view", 100 * number + 30, 4).op("aten::empty", 100 * number + 40, 9)
+    views, allocations = (ask(DISPATCH_RULES, name, trace.analysis()) for name in ("metadata-operators", "allocations"))
+    assert views.claim.startswith("Operators that only change a tensor's shape or strides cost 80 us")
+    assert "aten::empty" not in " ".join(evidence.text for evidence in views.evidence)
+    assert allocations.claim.startswith("Operators that only allocate a tensor cost 180 us")
+    assert views.advice != allocations.advice
+
+
+def test_few_allocations_are_quiet() -> None:
+    trace = Recording().op("aten::mm", 0, 1000).op("aten::empty", 2000, 5)
+    assert ask(DISPATCH_RULES, "allocations", trace.analysis()).verdict is Verdict.QUIET

@@ -102,3 +102,12 @@ def test_two_eager_recordings_tell_nothing_of_fusion() -> None:
 )
 def test_a_kernels_name_is_cut_to_what_it_does(name: str, said: str) -> None:
     assert short(name) == said
+
+
+def test_a_rocm_copy_is_a_device_copy_too() -> None:
+    rocm = compiled()
+    for event in rocm.events:
+        event["name"] = event["name"].replace("Memcpy DtoD (Device -> Device)", "CopyDeviceToDevice")
+    pair = compare(eager().analysis(), rocm.analysis())
+    assert pair.copies_added[0].read_plus_write_tb_s == pytest.approx(2.0336, rel=1e-4)
+    assert "one 32 MiB device copy added (2.03 TB/s read and written)" in pair.story

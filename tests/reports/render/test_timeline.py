@@ -173,3 +173,11 @@ def test_the_picture_of_a_long_trace_is_small_and_quickly_made(name: str) -> Non
     assert time.perf_counter() - began < 0.3
     assert len(picture.encode()) < 300_000
     ElementTree.fromstring(picture)
+
+
+def test_causes_of_idle_time_are_not_drawn_where_the_clocks_disagree(tmp_path: Path) -> None:
+    recording = two_steps()
+    assert "idle, by cause" in timeline(recording.analyse(tmp_path)).svg
+    recording.launch("early", 300.25, 200.25, 205.25)
+    shown = timeline(recording.analyse(tmp_path)).svg
+    assert "idle, by cause" not in shown and "Idle time of" not in shown

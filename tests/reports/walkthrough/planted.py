@@ -49,8 +49,10 @@ def eager(
             trace.launch(begin + 4, "Memset (Device)", busy, 0.8, "cudaMemsetAsync", "gpu_memset", bytes=4)
             busy += 1.3
         trace.launch(launch, gemm, busy, time, call, **TILES)
-        trace.op("aten::add", begin + 42, 20).launch(begin + 45, ADD, busy + time + 0.5, add, **RESOURCES)
-        busy += time + add + 1.25
+        # No kernel begins before its launch.
+        after = max(busy + time + 0.5, begin + 49)
+        trace.op("aten::add", begin + 42, 20).launch(begin + 45, ADD, after, add, **RESOURCES)
+        busy = after + add + 0.75
         start += gap + 70.05
     if wait is not None:
         trace.call("cudaDeviceSynchronize", start, wait)

@@ -1,0 +1,153 @@
+"""What changed from an eager to a compiled recording: times a step, kernels, operators, copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from reports.findings.copies import device_to_device
+from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, rows_named, under
+from reports.trace.analyse import Analysis
+from reports.trace.categories import Kind
+from reports.trace.classes import KernelClass
+from reports.trace.steps import STEP
+
+
+@dataclass(frozen=True)
+class Change:
+    """One operator or kernel (by its full name) in both recordings: calls and time (us; self time for operators) per step."""
+
+    name: str
+    what: str
+    eager_calls: float
+    compiled_calls: float
+    eager_us: float
+    compiled_us: float
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy on the GPU of which the compiled recording has more: calls per step beyond eager's, bytes of one (None where the trace does
+    not say), us of one (median), and bytes read plus written per second, in TB/s (device to device only)."""
+
+    name: str
+    per_step: float
+    bytes: float | None
+    us: float
+    read_plus_write_tb_s: float | None
+
+
+def units(analysis: Analysis) -> int:
+    """Steps of a recording; 1 where it has none: what counts are taken of."""
+    return max(len(analysis.steps), 1)
+
+
+def cpu_us(analysis: Analysis) -> float | None:
+    """Host time of a step (median, without a cold first one), in us; None without steps."""
+    steps = analysis.steps[1:] if analysis.cold_first_step else analysis.steps
+    return float(np.median([step.host_us for step in steps])) if steps else None
+
+
+def gpu_us(analysis: Analysis) -> float | None:
+    """GPU time of a step (median), in us; None without GPU work."""
+    if not analysis.devices:
+        return None
+    launched = [step.gpu_busy_us for step in analysis.steps if step.gpu_busy_us > 0]
+    if launched:
+        return float(np.median(launched))
+    return sum(device.busy_us for device in analysis.devices) / units(analysis)
+
+
+def why_no_gpu(eager: float | None, compiled: float | None) -> str:
+    """Why the GPU's times cannot be compared."""
+    if not eager and not compiled:
+        return "neither recording holds GPU work"
+    return f"the {'compiled' if eager else 'eager'} recording holds no GPU work"
+
+
+def _changes(
+    eager: Mapping[str, tuple[float, float]],
+    compiled: Mapping[str, tuple[float, float]],
+    what: Callable[[str], str],
+) -> tuple[Change, ...]:
+    nothing = (0.0, 0.0)
+    found = [
+        Change(
+            name,
+            what(name),
+            eager.get(name, nothing)[0],
+            compiled.get(name, nothing)[0],
+            eager.get(name, nothing)[1],
+            compiled.get(name, nothing)[1],
+        )
+        for name in {**eager, **compiled}
+    ]
+    return tuple(sorted(found, key=lambda change: (-max(change.eager_us, change.compiled_us), change.name)))
+
+
+def kernel_changes(eager: Analysis, compiled: Analysis) -> tuple[Change, ...]:
+    """Every kernel of either recording, by its full name."""
+    classes: dict[str, KernelClass] = {}
+    sides = []
+    for analysis in (eager, compiled):
+        side: dict[str, tuple[float, float]] = {}
+        for stats in analysis.kernels:
+            classes[stats.name] = stats.kernel_class
+            calls, spent = side.get(stats.name, (0.0, 0.0))
+            steps = units(analysis)
+            side[stats.name] = calls + stats.count / steps, spent + stats.total_us / steps
+        sides.append(side)
+    return _changes(sides[0], sides[1], classes.__getitem__)
+
+
+def operator_changes(eager: Analysis, compiled: Analysis) -> tuple[Change, ...]:
+    """Every operator of either recording."""
+    sides = [
+        {
+            stats.name: (stats.count / units(analysis), stats.self_us / units(analysis))
+            for stats in analysis.operators
+            if stats.kind == "operator" and not STEP.fullmatch(stats.name) and not FRAMES.fullmatch(stats.name)
+        }
+        for analysis in (eager, compiled)
+    ]
+    return _changes(sides[0], sides[1], lambda name: "fused" if FUSED_CPP.fullmatch(name) else "operator")
+
+
+def has_addmm(eager: Analysis, compiled: Analysis) -> bool:
+    """Whether compiled code has an addmm where eager code had a product and a sum."""
+    trace = compiled.trace
+    rows = rows_named(trace, exactly("aten::addmm", "aten::baddbmm"), Kind.OP)
+    inside = int((under(trace, rows, compiled_rows(trace)) >= 0).sum()) / units(compiled)
+
+    def count(analysis: Analysis, *names: str) -> float:
+        return sum(found.count for name in names if (found := analysis.operator(name)) is not None) / units(analysis)
+
+    products, sums = ("aten::mm", "aten::bmm"), ("aten::add", "aten::add_")
+    return (
+        inside > count(eager, "aten::addmm", "aten::baddbmm")
+        and count(compiled, *products) < count(eager, *products)
+        and count(compiled, *sums) < count(eager, *sums)
+    )
+
+
+def copies_added(eager: Analysis, compiled: Analysis) -> tuple[Copy, ...]:
+    """Copies of which the compiled recording has more."""
+    before: dict[str, float] = {}
+    for stats in eager.kernels:
+        if stats.kind == "memcpy":
+            before[stats.name] = before.get(stats.name, 0.0) + stats.count / units(eager)
+    found = []
+    for stats in compiled.kernels:
+        more = stats.count / units(compiled) - before.get(stats.name, 0.0)
+        if stats.kind != "memcpy" or more <= 0:
+            continue
+        size = stats.bytes / stats.count if stats.bytes is not None else None
+        rate = (
+            2 * size / (stats.median_us * 1e6)
+            if size is not None and stats.median_us and device_to_device(stats.name)
+            else None
+        )
+        found.append(Copy(stats.name, more, size, stats.median_us, rate))
+    return tuple(found)
