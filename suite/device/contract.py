@@ -112,6 +112,8 @@ class Device(Protocol):
     """A device in the worker that measures on it. Durations are in nanoseconds."""
 
     description: schema.Device
+    beside_host: bool
+    """Whether it works beside its host: a call returns before its work is done, and a call may replay what an earlier one recorded."""
     profiler_activities: tuple[str, ...]
     """Names of torch.profiler.ProfilerActivity."""
     sort_key: str

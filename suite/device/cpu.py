@@ -17,6 +17,7 @@ REFERENCE = Reference(triad_elements=8 * 1024 * 1024, gemm_size=256, gemm_dtype=
 class CpuDevice:
     """See `suite.device.contract.Device`."""
 
+    beside_host = False
     profiler_activities = ("CPU",)
     sort_key = "self_cpu_time_total"
     reference = REFERENCE

@@ -45,6 +45,7 @@ READINGS = 200
 class CudaDevice:
     """See `suite.device.contract.Device`. `backend` is torch.cuda, and `where` torch's name of the device."""
 
+    beside_host = True
     profiler_activities = ("CPU", "CUDA")
     sort_key = "device_time_total"
     reference = REFERENCE
