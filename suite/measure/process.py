@@ -31,11 +31,14 @@ from suite.measure.checking import AccuracyCheck
 from suite.measure.clock import no_garbage_collection
 from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
 from suite.measure.state import StateReference
-from suite.measure.warmup import Warmup, warm_up
+from suite.measure.warmup import Warmup, calls_for, warm_up
 from suite.profiling.compilation import CompilationWatch, own_cache
 from suite.protocol import Assignment, Reporter
 
 LEAST_TICKS = 100
+OVERHEADS = 100
+"""Beside a host an iteration lasts at least a hundred times what timing an empty one shows: two events cost microseconds there, and arms
+that are bound by the host pay them in full."""
 
 RETAKES = 3
 RETAKE_SHARE = 0.5
@@ -133,14 +136,20 @@ class Measurement:
         check.before(self.assignment.arms, self.outputs)
         return check
 
+    def _sample_minimum_ns(self) -> int:
+        """The least that an iteration of this case lasts on this device."""
+        if self.case.cache == "cold":
+            # Only the first call after a flush is cold.
+            return 1
+        # A sample shorter than a hundred ticks of the clock would be known to no better than one percent.
+        least = max(self.assignment.procedure.sample_minimum_ns, math.ceil(LEAST_TICKS * self.resolution_ns))
+        return max(least, math.ceil(OVERHEADS * self.overhead_ns)) if self.device.beside_host else least
+
     def _warm_up(self) -> dict[str, Warmup]:
         a, procedure, warmups = self.assignment, self.assignment.procedure, {}
         self.resolution_ns = self.device.resolution_ns()
-        # A sample shorter than a hundred ticks of the clock would be known to no better than one percent.
-        sample_minimum_ns = max(procedure.sample_minimum_ns, math.ceil(LEAST_TICKS * self.resolution_ns))
-        if self.case.cache == "cold":
-            # Only the first call after a flush is cold.
-            sample_minimum_ns = 1
+        self.overhead_ns = self.device.overhead_ns()
+        self.sample_minimum_ns = sample_minimum_ns = self._sample_minimum_ns()
         for number, (label, call) in enumerate(self.calls.items()):
             self.report("warm-up", label, SETUP_SHARE + (WARM_SHARE - SETUP_SHARE) * number / len(self.calls))
             started = time.time_ns()
@@ -174,6 +183,9 @@ class Measurement:
     def _plan(self, warmups: dict[str, Warmup]) -> schema.Planned:
         procedure = self.assignment.procedure
         calls = {label: warm.calls_per_iteration for label, warm in warmups.items()}
+        if self.device.beside_host:
+            # What timing costs is paid once an iteration: with one number of calls it is the same part of every arm's.
+            calls = dict.fromkeys(warmups, max(map(self._calls_beside_host, warmups.values())))
         if self.case.measured_iterations is not None:
             pairs = procedure.pairs_minimum
             iterations = dict.fromkeys(warmups, max(1, self.case.measured_iterations // (2 * pairs)))
@@ -206,6 +218,11 @@ class Measurement:
         self.bundle.event(plan)
         return plan
 
+    def _calls_beside_host(self, warm: Warmup) -> int:
+        """Calls that last the sample's minimum without what timing them costs, which a warm-up of single calls shows in full."""
+        a_call = warm.typical_ns - self.overhead_ns / warm.warmup_calls
+        return calls_for(max(a_call, 0.1 * warm.typical_ns), self.sample_minimum_ns)
+
     def _record_effective(self) -> None:
         seen = redact_struct(
             read_effective(
@@ -213,7 +230,7 @@ class Measurement:
                 process=self.assignment.process,
                 at=now(),
                 timer_resolution_ns=self.resolution_ns,
-                timer_overhead_ns=self.device.overhead_ns(),
+                timer_overhead_ns=self.overhead_ns,
                 log_offset=self.assignment.log_offset,
             ),
             names_to_hide(),

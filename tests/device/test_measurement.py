@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from suite.bundle import reader, schema
@@ -165,3 +167,42 @@ def test_a_cold_case_makes_one_call_an_iteration(tmp_path: Path) -> None:
     assert plan.calls_per_iteration == {"eager": 1}
     found._settled_block(SLOT, plan)
     assert asked == ["1 cold"]
+
+
+def planned(tmp_path: Path, name: str, **changes: Any) -> tuple[schema.Planned, Measurement]:
+    """The plan over an eager arm that is bound by the host and a replayed one that is not."""
+    timeline = Timeline()
+    found = measurement(tmp_path, on_gpu(timeline), None, name)
+    found.case = msgspec.structs.replace(found.case, floating_point_operations=None, minimum_bytes=None, **changes)
+    found.calls = {"eager": timeline.work(30 * US, 5 * US), "replayed": timeline.work(8 * US, 9 * US)}
+    return found._plan(found._warm_up()), found
+
+
+@pytest.mark.parametrize("fixed", [{}, {"warmup_iterations": 10, "measured_iterations": 100}])
+def test_what_an_event_costs_is_a_hundredth_at_most_and_alike_for_all_arms(
+    tmp_path: Path, fixed: dict[str, int]
+) -> None:
+    plan, found = planned(tmp_path, "matmul_add/64-bf16-hot", **fixed)
+    assert len(set(plan.calls_per_iteration.values())) == 1
+    for label, true_ns in (("eager", 30 * US), ("replayed", 9 * US)):
+        slot = Slot(block=0, pair=0, position=0, arm=label)
+        block = found._timed_block(slot, plan, 0)
+        a_call = statistics.median(block.iterations_ns) / block.calls_per_iteration
+        assert true_ns <= a_call <= true_ns * 1.01
+
+
+def test_a_cold_iteration_stays_one_call(tmp_path: Path) -> None:
+    timeline = Timeline()
+    found = measurement(tmp_path, on_gpu(timeline), None, "pointwise_chain/64x64-fp32-cold")
+    found.calls = {"eager": timeline.work(50 * US, 5 * US), "replayed": timeline.work(8 * US, 60 * US)}
+    plan = found._plan(found._warm_up())
+    assert set(plan.calls_per_iteration.values()) == {1}
+
+
+def test_on_the_processor_each_arm_keeps_its_own_number_of_calls(tmp_path: Path) -> None:
+    from suite.device.cpu import open_device
+
+    found = measurement(tmp_path, open_device(schema.Device()), None)  # type: ignore[arg-type]
+    found.calls = {"short": lambda: sum(range(10)), "long": lambda: sum(range(100_000))}
+    calls = found._plan(found._warm_up()).calls_per_iteration
+    assert calls["short"] > 10 * calls["long"]
