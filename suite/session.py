@@ -21,6 +21,7 @@ from suite.clocktime import now
 from suite.device import registry
 from suite.display import Display, counted
 from suite.errors import UserError
+from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.launch import engine as engines
 from suite.launch import sbom
 from suite.launch.command import STEERING
@@ -315,6 +316,8 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
     with sigterm_as_interrupt(), bundle.exclusively():
         try:
             screen.say("looking at the machine ...")
+            # Of this process too: workers and the probe inherit its environment.
+            cleared = registry.clear(planned.device, os.environ)
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
             machine = prepare(planned, path)
             watch = registry.open_watch(machine.device)
@@ -339,6 +342,9 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 bundle.event(schema.Noted(at=now(), message=f"no list of the image's software: {listed}"))
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
             bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
+            for sentence in cleared:
+                bundle.event(schema.Noted(at=now(), message=redact_text(sentence, names_to_hide())))
+                screen.say(f"note: {sentence}")
             _announce(planned, machine, path, screen)
             Orchestrator(bundle, planned, machine, screen, watch).lead()
         except KeyboardInterrupt:
@@ -383,6 +389,15 @@ def device_line(device: schema.Device) -> str:
     return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}"
 
 
+def precisions(planned: schema.Run) -> dict[str, list[str]]:
+    """The matmul precision that workers set, in words, and the cases it is set for; empty on a device where it makes no difference."""
+    named = registry.traits(planned.device).precisions
+    found: dict[str, list[str]] = {}
+    for case in planned.cases if named else ():
+        found.setdefault(named.get(case.matmul_precision, case.matmul_precision), []).append(case.name)
+    return found
+
+
 def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
     where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
     cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
@@ -393,6 +408,8 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
         screen.say(f"note: {loss}")
     if planned.device.name:
         screen.say(device_line(planned.device))
+    for precision, names in precisions(planned).items():
+        screen.say(f"products of {', '.join(names)} in {precision}")
     if planned.ablation:
         levels = ", ".join(level.label for level in planned.ablation.levels)
         screen.say(f"levels of settings, in mirrored order: {levels}")

@@ -137,3 +137,27 @@ def test_planning_for_a_gpu_never_imports_torch() -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_variables_that_change_arithmetic_or_waiting_are_taken_out_and_named() -> None:
+    environ = {"NVIDIA_TF32_OVERRIDE": "1", "CUDA_LAUNCH_BLOCKING": "1", "OMP_NUM_THREADS": "4"}
+    said = registry.clear(GPU, environ)
+    assert environ == {"OMP_NUM_THREADS": "4"}
+    assert [sentence.partition(" ")[0] for sentence in said] == ["NVIDIA_TF32_OVERRIDE=1", "CUDA_LAUNCH_BLOCKING=1"]
+    assert registry.clear(GPU, environ) == []
+
+
+def test_nothing_is_taken_out_for_a_processor() -> None:
+    environ = {"NVIDIA_TF32_OVERRIDE": "1"}
+    assert registry.clear(schema.Device(), environ) == [] and environ
+
+
+def test_the_precision_in_force_is_said_with_its_cases() -> None:
+    from suite.session import precisions
+    from tests import samples
+
+    cases = plan_cases(Request("quick", device=GPU))
+    said = precisions(samples.run(cases, device=GPU))
+    assert set(said) == {"highest: float32 as it is", "high: float32 rounded to TF32"}
+    assert all("tf32" in name for name in said["high: float32 rounded to TF32"])
+    assert precisions(samples.run([samples.case()])) == {}
