@@ -57,8 +57,9 @@ class Traits:
 
     `caches` are the states of the last cache that a case can be measured in, the default first. `default_arms` stand in for arms that
     nobody named; `not_for` maps an arm's name to the reason why it makes no sense here, `precisions` the matmul precisions that make a
-    difference here to their names in words. `target` is the Makefile's, `environment` what workers are given, `cleared` maps variables that no worker may inherit to what they would do. `further_passes`: whether
-    cases get their further profiles (`schema.Pass`). `no_container` says why a run starts no container of its own; empty when it may.
+    difference here to their names in words. `target` is the Makefile's, `environment` what workers are given, `cleared` maps variables
+    that no worker may inherit to what they would do. `further_passes`: whether cases get their further profiles (`schema.Pass`).
+    `no_container` says why a run starts no container of its own; empty when it may.
     """
 
     kind: str

@@ -36,6 +36,9 @@ L2_UNKNOWN_BYTES = 256 * 1024 * 1024
 BURST = 10
 """Calls by which the time of handing one over is taken: few, since a full queue would make the host wait for the device."""
 
+GRACE_NS = 100_000
+"""How long a device that was fed too slowly gets for its last call, before NVML is asked beside its work."""
+
 EVENT_RESOLUTION_NS = 500.0
 """What the CUDA run-time documents for cudaEventElapsedTime; most GPUs do better, which is measured."""
 
@@ -101,10 +104,12 @@ class CudaDevice:
         self.synchronise()
         began = self._clock()
         pairs = self._enqueue(call, iterations, calls, flush=cache == "cold")
+        done_ns = self._done_soon(pairs[-1][1])
         # Asked while the device still works on what was handed over; afterwards it would rest already.
         sample = self.monitor.read()
         self.synchronise()
-        host_ns = self._clock() - began
+        # A reading takes milliseconds: where the device was done before, they are not the block's.
+        host_ns = (self._clock() if done_ns is None else done_ns) - began
         durations = _elapsed(pairs)
         if reason := against_host(durations, host_ns):
             raise RefusedMeasurementError(reason)
@@ -125,15 +130,38 @@ class CudaDevice:
             end.record()
         return pairs
 
+    def _done_soon(self, last: Any) -> int | None:
+        """The host's clock when the event was found to have happened, within `GRACE_NS`; None when the device works on."""
+        until = self._clock() + GRACE_NS
+        while True:
+            done, now = last.query(), self._clock()
+            if done:
+                return now
+            if now >= until:
+                return None
+
     def _handing_over(self, call: Call) -> int:
-        """The host's time to hand over one call, in ns: the median of a burst into an empty queue."""
+        """The host's time to hand over one call, in ns: the median of a burst into an empty queue.
+
+        Nothing is asked of the driver meanwhile, so that no reading of milliseconds hides that the burst was not waited for.
+
+        Raises:
+            RefusedMeasurementError: the burst was not waited for.
+        """
         self.synchronise()
         durations = []
+        first, last = self._cuda.Event(enable_timing=True), self._cuda.Event(enable_timing=True)
+        began = self._clock()
+        first.record()
         for _ in range(BURST):
             start = self._clock()
             call()
             durations.append(self._clock() - start)
+        last.record()
         self.synchronise()
+        host_ns = self._clock() - began
+        if reason := against_host(_elapsed([(first, last)]), host_ns):
+            raise RefusedMeasurementError(reason)
         return round(statistics.median(durations))
 
     def resolution_ns(self) -> float:

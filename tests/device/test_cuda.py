@@ -7,7 +7,7 @@ import torch
 
 from suite.bundle import schema
 from suite.device.contract import DeviceUnavailableError, RefusedMeasurementError
-from suite.device.cuda import BURST, FLUSH_FACTOR, open_device
+from suite.device.cuda import BURST, FLUSH_FACTOR, CudaDevice, open_device
 from tests import samples
 from tests.device.fake import RECORD_NS, THERMAL, US, FakeCuda, FakeNvml, Timeline, device
 
@@ -79,6 +79,43 @@ def test_the_hosts_time_is_taken_from_a_burst_into_an_empty_queue() -> None:
 
     assert under_test._handing_over(call) == 7 * US
     assert len(calls) == BURST and timeline.host >= timeline.free
+
+
+class SlowNvml(FakeNvml):
+    """NVML whose reading takes the host's time: 3 ms, as on an H200."""
+
+    timeline: Timeline
+
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
+        self.timeline.host += 3000 * US
+        return super().nvmlDeviceGetPowerUsage(handle)
+
+
+def read_slowly(timeline: Timeline, **options: bool) -> tuple[CudaDevice, FakeCuda]:
+    nvml = SlowNvml()
+    nvml.timeline = timeline
+    return device(timeline, nvml, **options)
+
+
+def test_the_hosts_time_is_without_the_reading_where_the_device_was_done_before() -> None:
+    timeline = Timeline()
+    measured = read_slowly(timeline)[0].time_block(timeline.work(30 * US, 5 * US), 5, 10, "hot")
+    assert measured.host_ns is not None
+    assert 5 * 300 * US <= measured.host_ns <= 5 * (300 * US + 2 * RECORD_NS) + 10 * US
+
+
+def test_the_hosts_time_lasts_until_the_device_is_done_where_it_outlasts_the_reading() -> None:
+    timeline = Timeline()
+    measured = read_slowly(timeline)[0].time_block(timeline.work(2 * US, 1000 * US), 10, 1, "hot")
+    assert measured.host_ns is not None and 10_000 * US <= measured.host_ns <= 10_100 * US
+
+
+def test_a_missing_synchronise_is_refused_though_the_reading_takes_longer_than_the_block() -> None:
+    timeline = Timeline()
+    under_test, cuda = read_slowly(timeline, waits=False)
+    cuda.refuses_early = False
+    with pytest.raises(RefusedMeasurementError, match="host's clock showed only"):
+        under_test.time_block(timeline.work(2 * US, 100 * US), 10, 1, "hot")
 
 
 def test_a_throttled_block_says_so_and_its_clock() -> None:
