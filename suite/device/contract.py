@@ -147,6 +147,9 @@ class Device(Protocol):
             RefusedMeasurementError: the device's own times contradict the host's clock.
         """
 
+    def load(self, call: Call, iterations: int, calls: int, cache: Cache) -> int | None:
+        """Work as a block does, untimed; the device's clock meanwhile in MHz, None where it was not told."""
+
     def resolution_ns(self) -> float:
         """The smallest step of the clock that times iterations."""
 

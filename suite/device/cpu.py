@@ -51,6 +51,9 @@ class CpuDevice:
     def time_block(self, call: Call, iterations: int, calls: int, cache: Cache) -> Timed:
         return Timed(time_iterations(call, iterations, calls))
 
+    def load(self, call: Call, iterations: int, calls: int, cache: Cache) -> int | None:
+        raise NotImplementedError("a CPU is not brought to its clock: warm-up does that")
+
     def resolution_ns(self) -> float:
         return resolution_ns()
 

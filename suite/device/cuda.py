@@ -116,6 +116,12 @@ class CudaDevice:
         judged = self.monitor.judge(sample)
         return Timed(durations, enqueue_ns, host_ns, clock_of(sample), judged.flags, judged.retake)
 
+    def load(self, call: Call, iterations: int, calls: int, cache: Cache) -> int | None:
+        self._enqueue(call, iterations, calls, flush=cache == "cold")
+        sample = self.monitor.read()
+        self.synchronise()
+        return clock_of(sample)
+
     def _enqueue(self, call: Call, iterations: int, calls: int, *, flush: bool) -> list[tuple[Any, Any]]:
         """Hand the iterations over, an event before and one after each; the flush lies outside of them."""
         while len(self._pairs) < iterations:

@@ -29,6 +29,7 @@ from suite.fingerprint.effective.worker import read_effective
 from suite.fingerprint.redact import names_to_hide, redact_struct, redact_text
 from suite.measure.checking import AccuracyCheck
 from suite.measure.clock import no_garbage_collection
+from suite.measure.conditioning import FLAT_CYCLES, LEAST_BLOCKS, MOST_BLOCKS, condition
 from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
 from suite.measure.state import StateReference
 from suite.measure.warmup import Warmup, calls_for, warm_up
@@ -43,8 +44,8 @@ that are bound by the host pay them in full."""
 RETAKES = 3
 RETAKE_SHARE = 0.5
 RECOVERY_S = 0.25
-"""A block under bad conditions is measured again at most three times, each after a pause, while all of them take no more than half as much
-as the process may measure."""
+"""A block under bad conditions is measured again at most three times, while all of them take no more than half as much of the host's time
+as the process may measure. Each follows a pause and a load of all arms in turn: a pause alone would favour the arm that gets hot."""
 
 CALLS_TO_REPLAY = 3
 """An arm with CUDA graphs runs plainly at its first call, records a graph at its second and replays it from its third: what is timed."""
@@ -59,6 +60,7 @@ class Measurement:
     def __init__(self, assignment: Assignment, bundle: Bundle, report: Reporter, device: Device | None = None) -> None:
         self.assignment = assignment
         self.device = device or registry.open_device(assignment.device)
+        self.now = time.monotonic_ns
         self._retaken_ns = 0
         self.bundle = bundle
         self.report = report
@@ -248,6 +250,8 @@ class Measurement:
         for slot in schedule:
             if slot.block in done or slot.arm not in self.calls:
                 continue
+            if pair == -1:
+                self._condition(plan, slot.block, LEAST_BLOCKS, MOST_BLOCKS)
             if slot.pair != pair:
                 pair = slot.pair
                 self._read_state(reference, slot.block)
@@ -255,17 +259,46 @@ class Measurement:
             self.bundle.block(self._settled_block(slot, plan))
         self._read_state(reference, len(schedule))
 
+    def _condition(self, plan: schema.Planned, before_block: int, least_blocks: int, most_blocks: int) -> None:
+        """Bring the device to its clock under load; lengths are those of so many blocks."""
+        if not self.device.beside_host:
+            return
+        loads = [
+            partial(
+                self.device.load, self.calls[arm], plan.iterations[arm], plan.calls_per_iteration[arm], self.case.cache
+            )
+            for arm in plan.order
+            if arm in self.calls
+        ]
+        block_ns = self.assignment.procedure.block_duration_ns
+        with no_garbage_collection():
+            found = condition(loads, least_blocks * block_ns, most_blocks * block_ns, self.now)
+        self.bundle.event(
+            schema.Conditioned(
+                at=now(),
+                case=self.case.name,
+                process=self.assignment.process,
+                incarnation=self.assignment.incarnation,
+                before_block=before_block,
+                clocks_mhz=found.clocks_mhz,
+                flat=found.flat,
+                duration_ns=found.duration_ns,
+            )
+        )
+
     def _settled_block(self, slot: Slot, plan: schema.Planned) -> schema.Block:
         """The slot's block. One that was taken under bad conditions is put aside and taken again, while the budget lasts."""
         budget_ns = RETAKE_SHARE * self.assignment.procedure.measure_budget_ns
         for retake in range(RETAKES + 1):
+            began = self.now()
             block = self._timed_block(slot, plan, retake)
             if not block.disturbed or retake == RETAKES or self._retaken_ns >= budget_ns:
                 return block
             self.bundle.retaken(block)
-            self._retaken_ns += sum(block.iterations_ns) + int(RECOVERY_S * 1e9)
             self.report("measured again", slot.arm)
             time.sleep(RECOVERY_S)
+            self._condition(plan, slot.block, FLAT_CYCLES, LEAST_BLOCKS)
+            self._retaken_ns += self.now() - began
         raise AssertionError("the last try is returned")
 
     def _timed_block(self, slot: Slot, plan: schema.Planned, retake: int) -> schema.Block:

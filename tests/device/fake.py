@@ -127,7 +127,10 @@ class NvmlRefused(Exception):
 
 
 class FakeNvml:
-    """NVML as far as a sampler asks it. `states` are (clock in MHz, mask of reasons) one after the other; the last one stays."""
+    """NVML as far as a sampler asks it. `states` are (clock in MHz, mask of reasons) one after the other; the last one stays.
+
+    While it is `held`, no state follows the one that was told last.
+    """
 
     NVMLError = NvmlRefused
     NVML_CLOCK_GRAPHICS, NVML_CLOCK_SM, NVML_CLOCK_MEM = 0, 1, 2
@@ -147,6 +150,7 @@ class FakeNvml:
         self.strangers = strangers
         self.refuses = refuses
         self.now = self.states[0]
+        self.held = False
 
     def nvmlInit(self) -> None:
         if self.refuses:
@@ -167,7 +171,8 @@ class FakeNvml:
     def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:
         if kind == self.NVML_CLOCK_MEM:
             return 3201
-        self.now = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if not self.held:
+            self.now = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return self.now[0]
 
     def nvmlDeviceGetMaxClockInfo(self, handle: int, kind: int) -> int:
@@ -225,4 +230,14 @@ def open_device(description: schema.Device) -> CudaDevice:
     cuda.broken = RuntimeError(BROKEN) if BROKEN else None
     opened = open_cuda(description, cuda, "cpu")
     opened.profiler_activities = ("CPU",)  # type: ignore[assignment]
+    nvml, usual = getattr(opened.monitor._sampler, "_nvml", SimpleNamespace()), opened.load
+
+    def load(*arguments: Any) -> int | None:
+        nvml.held = True
+        try:
+            return usual(*arguments)
+        finally:
+            nvml.held = False
+
+    opened.load = load  # type: ignore[method-assign]
     return opened
