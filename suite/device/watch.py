@@ -108,7 +108,9 @@ class GpuWatch(Watch):
     def facts(self) -> dict[str, schema.Fact]:
         """What the working GPU showed: links train down and clocks drop at rest."""
         samples = self._sampling.samples if self._sampling else ()
-        return under_load([sample for sample in samples if self._of_a_worker(sample)], self._device.index)
+        # The fingerprint's facts go by NVML's numbers; torch counts only what CUDA_VISIBLE_DEVICES shows it.
+        index = self._sampler.index if self._sampler else self._device.index
+        return under_load([sample for sample in samples if self._of_a_worker(sample)], index)
 
     def _of_a_worker(self, sample: GpuSample) -> bool:
         """Whether a worker was running; a driver lists a process for a while after it has ended, which would look like a stranger."""
@@ -117,7 +119,8 @@ class GpuWatch(Watch):
 
     def _assess(self, sample: GpuSample) -> Verdict:
         title = f"{self._device.index}: {self._device.name}"
-        return assess(sample, title, self._device.index, instance=bool(self._device.partition))
+        number = self._sampler.index if self._sampler else self._device.index
+        return assess(sample, title, self._device.bus_id or number, instance=bool(self._device.partition))
 
 
 def family(pid: int) -> frozenset[int]:

@@ -144,9 +144,11 @@ class FakeNvml:
         refuses: int = 0,
         mig: int | None = None,
         mode: int = 0,
+        number: int = 0,
+        persistence: int = 1,
     ) -> None:
         self.states = list(states)
-        self.mig, self.mode = mig, mode
+        self.mig, self.mode, self.number, self.persistence = mig, mode, number, persistence
         self.strangers = strangers
         self.refuses = refuses
         self.now = self.states[0]
@@ -189,6 +191,12 @@ class FakeNvml:
 
     def nvmlDeviceGetTemperature(self, handle: int, kind: int) -> int:
         return 51
+
+    def nvmlDeviceGetIndex(self, handle: int) -> int:
+        return self.number
+
+    def nvmlDeviceGetPersistenceMode(self, handle: int) -> int:
+        return self.persistence
 
     def nvmlDeviceGetMigMode(self, handle: int) -> list[int]:
         if self.mig is None:

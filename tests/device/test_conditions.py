@@ -171,13 +171,15 @@ def test_advice_names_an_administrator_and_that_the_suite_changes_nothing():
 
 
 def test_the_number_in_the_advice_is_the_gpus_own():
-    finding = assess(sample(PersistenceMode=0), "GPU 5", index=5).findings[0]
+    finding = assess(sample(PersistenceMode=0), "GPU 5", which=5).findings[0]
     assert "nvidia-smi -i 5 -pm 1" in finding.advice
 
 
 def test_an_idle_link_is_not_judged():
     resting = sample(CurrPcieLinkWidth=8, CurrPcieLinkGeneration=1, CurrentClocksEventReasons=IDLE)
     assert assess(resting, TITLE).findings == ()
+    lingering = sample(CurrPcieLinkWidth=8, UtilizationRates={"gpu": 0, "memory": 0})
+    assert assess(lingering, TITLE).findings == ()
     silent = {"CurrPcieLinkWidth": 8, "CurrentClocksEventReasons": "NVML_ERROR_NOT_SUPPORTED"}
     busy = assess(sample(**silent), TITLE).findings
     rested = assess(sample(**silent, UtilizationRates={"gpu": 0, "memory": 0}), TITLE).findings

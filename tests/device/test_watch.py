@@ -110,3 +110,16 @@ def test_a_divided_gpu_is_refused_whole_and_measured_in_part() -> None:
     watch = open_watch(part, FakeNvml(mig=1))
     assert watch.refusals() == []
     assert "gpu.mig" in {finding.rule for finding in watch.findings()}
+
+
+def test_facts_and_advice_name_the_gpu_as_nvml_does_and_not_as_torch_counts() -> None:
+    """Under CUDA_VISIBLE_DEVICES=3 torch's device 0 is NVML's 3."""
+    shown = schema.Device(kind="cuda", name="NVIDIA H200", index=0, bus_id="00000000:4a:00.0")
+    watch = open_watch(shown, FakeNvml(number=3, persistence=0))
+    watch.refusals()
+    assert all(name.startswith("gpu 3 ") for name in watch.facts())
+    (advice,) = [finding.advice for finding in watch.findings() if finding.rule == "gpu.persistence"]
+    assert "nvidia-smi -i 00000000:4a:00.0 -pm 1" in advice
+    nowhere = open_watch(schema.Device(kind="cuda", name="NVIDIA H200"), FakeNvml(number=3, persistence=0))
+    nowhere.refusals()
+    assert any("nvidia-smi -i 3 -pm 1" in finding.advice for finding in nowhere.findings())
