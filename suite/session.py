@@ -19,6 +19,7 @@ from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, writ
 from suite.cases import workload
 from suite.clocktime import now
 from suite.device import registry
+from suite.device.choices import HOW
 from suite.display import Display, counted
 from suite.errors import UserError
 from suite.fingerprint.redact import names_to_hide, redact_text
@@ -386,7 +387,8 @@ def device_line(device: schema.Device) -> str:
     """Which device is measured, and which others there are."""
     part = f" ({device.partition})" if device.partition else ""
     others = f"; visible: {', '.join(device.visible)}" if len(device.visible) > 1 else ""
-    return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}"
+    how = f" ({HOW})" if any(each.startswith("instance ") for each in device.visible) else ""
+    return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}{how}"
 
 
 def precisions(planned: schema.Run) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.bundle.schema import Fact, Finding, Severity
+from suite.device.choices import HOW
 from suite.device.nvml import GpuSample
 from suite.device.slowing import slowing
 from suite.peaks import Figure, NotKnown, Peaks
@@ -92,15 +93,17 @@ class Verdict:
 UNCHANGED = "The suite changes no setting of a GPU."
 
 
-def assess(sample: GpuSample, title: str, which: int | str = 0, *, instance: bool = False) -> Verdict:
-    """Assess one GPU by a sample; `title` names it to the reader, `which` is what nvidia-smi knows it by: NVML's number, or its place on PCI.
+def assess(
+    sample: GpuSample, title: str, which: int | str = 0, *, instance: bool = False, instances: Sequence[str] = ()
+) -> Verdict:
+    """Assess one GPU by a sample; `title` names it to the reader, `which` is NVML's number for nvidia-smi, or its place on PCI.
 
-    `instance` is whether a MIG instance is measured, and not the whole GPU. The PCIe link is judged only in a sample of a working GPU,
-    since idle links train down. What could not be read is one finding of its own.
+    `instance` is whether a MIG instance is measured, and not the whole GPU; `instances` are the titles of those to choose from. The PCIe
+    link is judged only in a sample of a working GPU, since idle links train down. What could not be read is one finding of its own.
     """
     found = [
         _mode(sample, title, which),
-        _mig(sample, title, which, instance),
+        _mig(sample, title, which, instance, instances),
         _others(sample, title),
         _ecc_off(sample, title, which),
         _ecc_errors(sample, title),
@@ -141,7 +144,7 @@ def _mode(sample: GpuSample, title: str, which: int | str) -> Finding | None:
     return _finding("mode", "wrong", claim, sample.compute_mode, _admin("allow it", which, "-c DEFAULT"))
 
 
-def _mig(sample: GpuSample, title: str, which: int | str, instance: bool) -> Finding | None:
+def _mig(sample: GpuSample, title: str, which: int | str, instance: bool, instances: Sequence[str]) -> Finding | None:
     if not sample.mig.value:
         return None
     if instance:
@@ -150,7 +153,8 @@ def _mig(sample: GpuSample, title: str, which: int | str, instance: bool) -> Fin
             "mig", "doubtful", claim, sample.mig, "Leave the other instances without work while it is measured."
         )
     claim = f"{title} is divided (MIG is on): as a whole it computes nothing."
-    advice = f"Name one of its instances. {_admin('end the division', which, '-mig 0')}"
+    named = f"Name one of its instances ({', '.join(instances) or 'it has none yet'}): {HOW}."
+    advice = f"{named} {_admin('end the division', which, '-mig 0')}"
     return _finding("mig", "wrong", claim, sample.mig, advice)
 
 

@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from suite.bundle import schema
+from suite.device import choices
 from suite.device.ceilings import measure
 from suite.device.contract import Cache, Call, DeviceUnavailableError, Reference, RefusedMeasurementError, Timed
 from suite.device.monitor import NO_MONITOR, Monitor, clock_of, open_monitor
+from suite.device.nvml import list_devices
 from suite.device.plausible import against_host
 from suite.device.refusal import why_not
 from suite.fingerprint.facts import absent, ok
@@ -213,8 +215,11 @@ def _elapsed(pairs: list[tuple[Any, Any]]) -> list[int]:
         raise RefusedMeasurementError(f"an iteration was not waited for ({str(error).splitlines()[0]})") from error
 
 
-def describe(description: schema.Device, backend: Any) -> schema.Device:
-    """The description with what torch tells of the device. Properties that a version of torch lacks stay unknown."""
+def describe(description: schema.Device, backend: Any, listed: choices.Listed = ()) -> schema.Device:
+    """The description with what torch tells of the device. Properties that a version of torch lacks stay unknown.
+
+    Of the instances of divided GPUs torch sees one; the others are known from what NVML has `listed`.
+    """
     properties = backend.get_device_properties(description.index)
     place = [getattr(properties, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
     domain, bus, device = place
@@ -223,7 +228,10 @@ def describe(description: schema.Device, backend: Any) -> schema.Device:
         description,
         name=str(properties.name),
         partition=str(properties.name).partition(" MIG ")[2],
-        visible=[f"{index}: {backend.get_device_name(index)}" for index in range(count)],
+        visible=[
+            *(f"{index}: {backend.get_device_name(index)}" for index in range(count)),
+            *(f"instance {title}" for title in choices.instances(listed)),
+        ],
         capability=f"{properties.major}.{properties.minor}",
         memory_bytes=int(properties.total_memory),
         l2_bytes=getattr(properties, "L2_cache_size", None) or None,
@@ -245,15 +253,20 @@ def open_device(description: schema.Device, backend: Any = None, where: str = ""
         raise DeviceUnavailableError(
             f"torch {torch.__version__} is built without CUDA; install a build with it (the image speedproof:cuda has one)"
         )
+    listed = list_devices(needs_cuda=torch.version.cuda)
     try:
         cuda.init()
         count = cuda.device_count()
         if description.index >= count:
             names = ", ".join(f"{index} ({cuda.get_device_name(index)})" for index in range(count)) or "none"
-            raise DeviceUnavailableError(f"there is no GPU {description.index}; visible to torch: {names}")
+            raise DeviceUnavailableError(
+                f"there is no GPU {description.index}; visible to torch: {names}{choices.beyond_torch(listed, count)}"
+            )
         cuda.set_device(description.index)
-        described = describe(description, cuda)
+        described = describe(description, cuda, listed)
         monitor = open_monitor(described)
         return CudaDevice(monitor.complete(described), cuda, where or f"cuda:{description.index}", monitor)
     except (RuntimeError, AssertionError) as error:
-        raise DeviceUnavailableError(why_not(error)) from error
+        reason = why_not(error)
+        # Only where torch says so too: a package of forward compatibility lets an older driver do.
+        raise DeviceUnavailableError((choices.too_old(listed) if "too old" in reason else "") or reason) from error

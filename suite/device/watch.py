@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
 import psutil
 
 from suite.bundle import schema
+from suite.device import choices
 from suite.device.conditions import Verdict, assess, working
 from suite.device.contract import Watch
-from suite.device.nvml import GpuSample, GpuSampler
+from suite.device.nvml import GpuSample, GpuSampler, list_devices
 from suite.device.sampling import Sampling
 from suite.device.under_load import under_load
 
@@ -32,7 +33,9 @@ class GpuWatch(Watch):
         sampler: GpuSampler | None,
         reason: str = "",
         clock: Callable[[], int] = time.monotonic_ns,
+        instances: Sequence[str] = (),
     ) -> None:
+        self._instances = instances
         self.reason = reason
         self._device = device
         self._sampler = sampler
@@ -120,7 +123,8 @@ class GpuWatch(Watch):
     def _assess(self, sample: GpuSample) -> Verdict:
         title = f"{self._device.index}: {self._device.name}"
         number = self._sampler.index if self._sampler else self._device.index
-        return assess(sample, title, self._device.bus_id or number, instance=bool(self._device.partition))
+        which, part = self._device.bus_id or number, bool(self._device.partition)
+        return assess(sample, title, which, instance=part, instances=self._instances)
 
 
 def family(pid: int) -> frozenset[int]:
@@ -137,7 +141,7 @@ def open_watch(device: schema.Device, library: Any = None) -> GpuWatch:
         sampler = GpuSampler(device.index, device.bus_id, library, own=(-1,))
     except LookupError as error:
         return GpuWatch(device, None, str(error))
-    return GpuWatch(device, sampler)
+    return GpuWatch(device, sampler, instances=choices.instances(list_devices(library), device.bus_id))
 
 
 def row(sample: GpuSample) -> schema.Gpu:

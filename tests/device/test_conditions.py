@@ -163,6 +163,13 @@ def test_a_mig_instance_that_was_named_is_measured_and_said_to_be_a_part():
     assert [each.rule for each in verdict.findings] == ["gpu.mig"]
 
 
+def test_a_divided_gpu_is_refused_with_the_names_of_its_instances_and_how_to_choose_one():
+    parts = ["0.0: NVIDIA H200 MIG 1g.18gb", "0.1: NVIDIA H200 MIG 2g.35gb"]
+    (refusal,) = assess(sample(MigMode=[1, 1]), TITLE, instances=parts).refusals
+    assert all(part in refusal.advice for part in parts)
+    assert "CUDA_VISIBLE_DEVICES=MIG-..." in refusal.advice and "nvidia-smi -L" in refusal.advice
+
+
 def test_advice_names_an_administrator_and_that_the_suite_changes_nothing():
     advised = [assess(sample(**changed), TITLE).findings[0].advice for changed, *_ in FOUND]
     settings = [each for each in advised if "nvidia-smi -i" in each]

@@ -6,10 +6,13 @@ import pytest
 import torch
 
 from suite.bundle import schema
+from suite.device import nvml
 from suite.device.contract import DeviceUnavailableError, RefusedMeasurementError
 from suite.device.cuda import BURST, FLUSH_FACTOR, CudaDevice, open_device
+from suite.session import device_line
 from tests import samples
 from tests.device.fake import RECORD_NS, THERMAL, US, FakeCuda, FakeNvml, Timeline, device
+from tests.device.recordings import h200, instance, player
 
 
 def test_an_iteration_is_what_the_device_worked_not_what_the_host_took() -> None:
@@ -179,6 +182,42 @@ def test_a_number_that_no_gpu_has_names_those_there_are() -> None:
         DeviceUnavailableError, match=r"no GPU 2; visible to torch: 0 \(NVIDIA H200\), 1 \(NVIDIA A100\)"
     ):
         open_device(schema.Device(kind="cuda", index=2), cuda, "cpu")
+
+
+DIVIDED = (
+    h200(MigMode=[1, 1], MaxMigDeviceCount=2),
+    instance(0, 0, "1g.18gb", 1 << 34),
+    instance(1, 0, "2g.35gb", 1 << 35),
+)
+
+
+def test_on_a_divided_gpu_all_instances_are_named_and_how_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several instances torch sees only the first."""
+    monkeypatch.setattr(nvml, "_binding", lambda: player(*DIVIDED))
+    cuda = FakeCuda(Timeline(), ("NVIDIA H200 MIG 1g.18gb",))
+    with pytest.raises(DeviceUnavailableError) as refused:
+        open_device(schema.Device(kind="cuda", index=1), cuda, "cpu")
+    text = str(refused.value)
+    assert "instances: 0.0: NVIDIA H200 MIG 1g.18gb, 0.1: NVIDIA H200 MIG 2g.35gb" in text
+    assert "CUDA_VISIBLE_DEVICES=MIG-..." in text and "MIG-0000" not in text
+    found = open_device(schema.Device(kind="cuda", index=0), cuda, "cpu").description
+    assert found.visible[1:] == ["instance 0.0: NVIDIA H200 MIG 1g.18gb", "instance 0.1: NVIDIA H200 MIG 2g.35gb"]
+    assert "nvidia-smi -L" in device_line(found)
+
+
+def test_a_gpu_that_is_hidden_from_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_binding", lambda: player(h200(0), h200(1, "NVIDIA A100")))
+    with pytest.raises(DeviceUnavailableError, match=r"the driver has 0: NVIDIA H200, 1: NVIDIA A100 \(see CUDA_VIS"):
+        open_device(schema.Device(kind="cuda", index=1), FakeCuda(Timeline()), "cpu")
+
+
+def test_a_driver_that_is_too_old_is_told_with_the_least_that_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_binding", lambda: player(h200(), driver="535.104.05", cuda=12020))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    cuda = FakeCuda(Timeline())
+    cuda.broken = RuntimeError("The NVIDIA driver on your system is too old (found version 12020). Please update")
+    with pytest.raises(DeviceUnavailableError, match=r"the driver 535.104.05 is for CUDA 12.2.*\(at least 580\)"):
+        open_device(schema.Device(kind="cuda"), cuda, "cpu")
 
 
 @pytest.mark.parametrize(
