@@ -21,6 +21,8 @@ CLOCK_SHARE = 0.75
 
 IDLE = "GPU idle"
 OWN_LIMIT = "software power cap"
+UNJUDGED = "not judged: "
+"""How a block's conditions say what could not be judged of it."""
 
 POWER_SHARE = 0.99
 """Of the default power limit; drivers round a limit."""
@@ -40,6 +42,11 @@ class Judged:
     retake: bool = False
     unknown: tuple[str, ...] = ()
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a block's row keeps: the flags, and what could not be judged."""
+        return (*self.flags, *(f"{UNJUDGED}{what}" for what in self.unknown))
+
 
 def judge(samples: Sequence[GpuSample], default_clock_mhz: float | None = None) -> Judged:
     """Judge a block by the samples taken while it ran.
@@ -50,7 +57,7 @@ def judge(samples: Sequence[GpuSample], default_clock_mhz: float | None = None) 
     at it each time, and that is how the GPU is sold.
     """
     if not samples:
-        return Judged(unknown=("the GPU's state was not read while the block ran",))
+        return Judged(unknown=("the clock: the GPU's state was not read while the block ran",))
     working = [each for each in samples if IDLE not in (each.reasons.value or ())]
     if not working:
         return Judged(unknown=("the clock under load: the GPU was idle at each reading",))

@@ -31,7 +31,8 @@ class Timed:
 
     `iterations_ns` are durations of iterations. On a device beside its host: `enqueue_ns` is the host's time to hand over one call, taken
     apart from the iterations; `host_ns` the host's time over all of them; `clock_mhz` its clock while it still worked, `conditions`
-    what slowed it down, and `disturbed` whether that may pass, so that the block should be measured again.
+    what slowed it down and what of that could not be judged, and `disturbed` whether that may pass, so that the block should be measured
+    again.
     """
 
     iterations_ns: list[int]

@@ -116,7 +116,7 @@ class CudaDevice:
         if reason := against_host(durations, host_ns):
             raise RefusedMeasurementError(reason)
         judged = self.monitor.judge(sample)
-        return Timed(durations, enqueue_ns, host_ns, clock_of(sample), judged.flags, judged.retake)
+        return Timed(durations, enqueue_ns, host_ns, clock_of(sample), judged.conditions, judged.retake)
 
     def load(self, call: Call, iterations: int, calls: int, cache: Cache) -> int | None:
         self._enqueue(call, iterations, calls, flush=cache == "cold")

@@ -15,7 +15,7 @@ JEMALLOC = r"<jemalloc>: (?=.*\b(?:[Ii]nvalid|[Oo]ut-of-range|[Mm]alformed|[Cc]o
 OPENMP = r"OMP: |libgomp: "
 INTEL = ("libiomp", "libomp")
 OF_LIBRARIES = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
-"""scikit-learn sets them when it is imported, which transformers does where it finds it: nobody asked for them unless they were requested."""
+"""scikit-learn sets them on its import, and transformers imports it where it is there: nobody asked for them unless they were requested."""
 
 
 def preload_ignored(seen: Sighting) -> Iterator[Explained]:

@@ -80,7 +80,7 @@ def test_a_power_limit_that_costs_a_quarter_of_the_clock_is_retaken():
 
 
 def test_what_was_not_read_is_unknown_and_no_flag():
-    assert judge([]).unknown == ("the GPU's state was not read while the block ran",)
+    assert judge([]).unknown == ("the clock: the GPU's state was not read while the block ran",)
     judged = judge([sample(ClockSM="NVML_ERROR_NOT_SUPPORTED", CurrentClocksEventReasons="NVML_ERROR_NO_PERMISSION")])
     assert judged.flags == () and not judged.retake
     assert judged.unknown == (

@@ -136,13 +136,15 @@ IDLE = 1
 def test_a_gpu_that_had_finished_when_it_was_asked_is_not_called_slow() -> None:
     timeline = Timeline()
     block = device(timeline, FakeNvml(((345, IDLE),)))[0].time_block(timeline.work(2 * US, 5 * US), 3, 1, "hot")
-    assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (), False)
+    said = "not judged: the clock under load: the GPU was idle at each reading"
+    assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (said,), False)
 
 
-def test_without_nvml_a_block_has_no_clock_and_no_conditions() -> None:
+def test_without_nvml_a_block_has_no_clock_and_says_that_it_was_not_judged() -> None:
     timeline = Timeline()
     block = device(timeline)[0].time_block(timeline.work(2 * US, 50 * US), 3, 1, "hot")
-    assert (block.clock_mhz, block.conditions) == (None, ())
+    said = "not judged: the clock: the GPU's state was not read while the block ran"
+    assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (said,), False)
 
 
 def test_the_clocks_resolution_is_never_thought_worse_than_documented() -> None:
