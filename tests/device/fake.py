@@ -135,6 +135,7 @@ class FakeNvml:
     NVMLError = NvmlRefused
     NVML_CLOCK_GRAPHICS, NVML_CLOCK_SM, NVML_CLOCK_MEM = 0, 1, 2
     NVML_TEMPERATURE_GPU = 0
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 1, 0
     nvmlMemory_v2 = 2
 
     def __init__(
@@ -145,11 +146,15 @@ class FakeNvml:
         mig: int | None = None,
         mode: int = 0,
         number: int = 0,
+        errors: int = 0,
+        watts: int = 700,
         persistence: int = 1,
     ) -> None:
         self.states = list(states)
         self.mig, self.mode, self.number, self.persistence = mig, mode, number, persistence
         self.strangers = strangers
+        self.errors, self.watts = errors, watts
+        self.lost = self.hangs = False
         self.refuses = refuses
         self.now = self.states[0]
         self.held = False
@@ -171,6 +176,10 @@ class FakeNvml:
         return 0
 
     def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:
+        while self.hangs:
+            time.sleep(0.01)
+        if self.lost:
+            raise NvmlRefused(15)
         if kind == self.NVML_CLOCK_MEM:
             return 3201
         if not self.held:
@@ -184,13 +193,25 @@ class FakeNvml:
         return 1980
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
+        if self.lost:
+            raise NvmlRefused(15)
         return self.now[1]
 
     def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
+        if self.lost:
+            raise NvmlRefused(15)
         return 412_000
 
     def nvmlDeviceGetTemperature(self, handle: int, kind: int) -> int:
+        if self.lost:
+            raise NvmlRefused(15)
         return 51
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, since: int) -> int:
+        return self.errors
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: int) -> int:
+        return self.watts * 1000
 
     def nvmlDeviceGetIndex(self, handle: int) -> int:
         return self.number
