@@ -138,8 +138,8 @@ class Device(Protocol):
     def flush_cache(self) -> None:
         """Push everything out of the device's last cache (asynchronously, in order with the work)."""
 
-    def time(self, call: Call, iterations: int, calls: int) -> list[int]:
-        """Durations of iterations of `calls` calls each, as for warming up: no flush, nothing but the times."""
+    def time(self, call: Call, iterations: int, calls: int, cache: Cache = "") -> list[int]:
+        """Durations of iterations of `calls` calls each, as for warming up: nothing but the times, with the cache in that state."""
 
     def time_block(self, call: Call, iterations: int, calls: int, cache: Cache) -> Timed:
         """A measured block, with the cache in the state `cache`.

@@ -45,7 +45,7 @@ class CpuDevice:
     def flush_cache(self) -> None:
         raise NotImplementedError("a CPU's caches are not flushed: a case is measured as it leaves them")
 
-    def time(self, call: Call, iterations: int, calls: int) -> list[int]:
+    def time(self, call: Call, iterations: int, calls: int, cache: Cache = "") -> list[int]:
         return time_iterations(call, iterations, calls)
 
     def time_block(self, call: Call, iterations: int, calls: int, cache: Cache) -> Timed:

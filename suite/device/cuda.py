@@ -96,8 +96,8 @@ class CudaDevice:
     def flush_cache(self) -> None:
         self._flushed.zero_()
 
-    def time(self, call: Call, iterations: int, calls: int) -> list[int]:
-        pairs = self._enqueue(call, iterations, calls, flush=False)
+    def time(self, call: Call, iterations: int, calls: int, cache: Cache = "") -> list[int]:
+        pairs = self._enqueue(call, iterations, calls, flush=cache == "cold")
         self.synchronise()
         return _elapsed(pairs)
 

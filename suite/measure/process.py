@@ -162,7 +162,7 @@ class Measurement:
                     budget_ns=procedure.warmup_budget_ns,
                     sample_minimum_ns=sample_minimum_ns,
                     iterations=self.case.warmup_iterations,
-                    timer=self.device.time,
+                    timer=partial(self.device.time, cache=self.case.cache),
                 )
             warmups[label] = warm
             slot = Slot(block=number, pair=0, position=number, arm=label)
@@ -192,13 +192,12 @@ class Measurement:
             pairs = procedure.pairs_minimum
             iterations = dict.fromkeys(warmups, max(1, self.case.measured_iterations // (2 * pairs)))
         else:
+            lasts_ns = {label: self._lasts_ns(warm, calls[label]) for label, warm in warmups.items()}
             iterations = {
-                label: iterations_per_block(
-                    warm.typical_ns, calls[label], procedure.block_duration_ns, procedure.block_minimum_iterations
-                )
-                for label, warm in warmups.items()
+                label: iterations_per_block(each_ns, 1, procedure.block_duration_ns, procedure.block_minimum_iterations)
+                for label, each_ns in lasts_ns.items()
             }
-            block_ns = {label: warm.typical_ns * calls[label] * iterations[label] for label, warm in warmups.items()}
+            block_ns = {label: lasts_ns[label] * iterations[label] for label in warmups}
             least = least_pairs(block_ns, procedure.arm_minimum_ns, procedure.pairs_minimum)
             most = max(least, procedure.pairs_maximum)
             affordable = pairs_within(procedure.measure_budget_ns, block_ns, least, most)
@@ -219,6 +218,11 @@ class Measurement:
         )
         self.bundle.event(plan)
         return plan
+
+    def _lasts_ns(self, warm: Warmup, calls: int) -> float:
+        """What an iteration takes of a block's time: of a cold one the flush too, which is not in its own time."""
+        timed_ns = warm.typical_ns * calls
+        return max(timed_ns, warm.duration_ns / len(warm.iterations_ns)) if self.case.cache == "cold" else timed_ns
 
     def _calls_beside_host(self, warm: Warmup) -> int:
         """Calls that last the sample's minimum without what timing them costs, which a warm-up of single calls shows in full."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
 from pathlib import Path
@@ -200,6 +201,30 @@ def test_a_cold_iteration_stays_one_call(tmp_path: Path) -> None:
     found.calls = {"eager": timeline.work(50 * US, 5 * US), "replayed": timeline.work(8 * US, 60 * US)}
     plan = found._plan(found._warm_up())
     assert set(plan.calls_per_iteration.values()) == {1}
+
+
+def test_a_cold_case_is_planned_by_cold_times_and_with_the_flush(tmp_path: Path) -> None:
+    """A call of 10 us from the cache and of 60 without, after a flush of 200."""
+    timeline = Timeline()
+    found = measurement(tmp_path, on_gpu(timeline), None, "pointwise_chain/64x64-fp32-cold")
+    cold = [False]
+
+    class Buffer:
+        def zero_(self) -> None:
+            timeline.work(1 * US, 200 * US)()
+            cold[0] = True
+
+    def call() -> None:
+        timeline.work(2 * US, 60 * US if cold[0] else 10 * US)()
+        cold[0] = False
+
+    found.device._flushed = Buffer()  # type: ignore[attr-defined]
+    found.calls = {"eager": call}
+    warmups = found._warm_up()
+    assert warmups["eager"].typical_ns == 60 * US
+    warm = dataclasses.replace(warmups["eager"], duration_ns=260 * US * len(warmups["eager"].iterations_ns))
+    block_ns = found.assignment.procedure.block_duration_ns
+    assert found._plan({"eager": warm}).iterations["eager"] == -(-block_ns // (260 * US))
 
 
 def test_on_the_processor_each_arm_keeps_its_own_number_of_calls(tmp_path: Path) -> None:
