@@ -67,11 +67,11 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         # Workers look for the weights there; the bundle holds their hashes and no path.
         os.environ["MODEL_DIR"] = request.model_dir
     continued = reader.find_run(options.output, options.resume) if options.resume else None
-    if continued and (ignored := _ignored(request)):
+    planned = _continued(continued) if continued else _planned(request, options.argv)
+    if continued and (ignored := _ignored(request, planned)):
         screen.say(
             f"note: a continued run keeps its own plan; {', '.join(ignored)} {'is' if len(ignored) == 1 else 'are'} ignored"
         )
-    planned = _continued(continued) if continued else _planned(request, options.argv)
     _can_be_written(options.output)
     place = engines.Place(
         output=options.output,
@@ -263,8 +263,8 @@ def _passed_on(request: Request, screen: Display) -> dict[str, str]:
     return passed
 
 
-def _ignored(request: Request) -> list[str]:
-    """Options that have no effect on a continued run."""
+def _ignored(request: Request, planned: schema.Run) -> list[str]:
+    """Options that have no effect on a continued run. Files of the walkthrough's are written of the profiles that it has planned."""
     given = {
         "CASES": bool(request.cases),
         "ARMS": bool(request.arms),
@@ -275,6 +275,7 @@ def _ignored(request: Request) -> list[str]:
         "MODEL_REVISION": request.model_revision is not None,
         "DEVICE": bool(request.device.index),
         "PASSES": bool(request.passes),
+        "WALKTHROUGH": request.walkthrough and not any(case.passes for case in planned.cases),
         **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }
     return [name for name, was_given in given.items() if was_given]
