@@ -19,7 +19,7 @@ from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, writ
 from suite.cases import workload
 from suite.clocktime import now
 from suite.device import registry
-from suite.device.choices import HOW
+from suite.device.choices import device_line
 from suite.display import Display, counted
 from suite.errors import UserError
 from suite.fingerprint.redact import names_to_hide, redact_text
@@ -384,23 +384,6 @@ def _same_device(path: Path, before: schema.Device, now: schema.Device) -> None:
             )
 
 
-def device_line(device: schema.Device) -> str:
-    """Which device is measured, and which others there are."""
-    part = f" ({device.partition})" if device.partition else ""
-    others = f"; visible: {', '.join(device.visible)}" if len(device.visible) > 1 else ""
-    how = f" ({HOW})" if any(each.startswith("instance ") for each in device.visible) else ""
-    return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}{how}"
-
-
-def precisions(planned: schema.Run) -> dict[str, list[str]]:
-    """The matmul precision that workers set, in words, and the cases it is set for; empty on a device where it makes no difference."""
-    named = registry.traits(planned.device).precisions
-    found: dict[str, list[str]] = {}
-    for case in planned.cases if named else ():
-        found.setdefault(named.get(case.matmul_precision, case.matmul_precision), []).append(case.name)
-    return found
-
-
 def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
     where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
     cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
@@ -411,7 +394,7 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
         screen.say(f"note: {loss}")
     if planned.device.name:
         screen.say(device_line(planned.device))
-    for precision, names in precisions(planned).items():
+    for precision, names in registry.precisions(planned.device, planned.cases).items():
         screen.say(f"products of {', '.join(names)} in {precision}")
     if planned.ablation:
         levels = ", ".join(level.label for level in planned.ablation.levels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from suite.bundle import schema
 from suite.device.nvml import GpuDevice, NoGpu
 
 HOW = "CUDA_VISIBLE_DEVICES=MIG-... chooses an instance, and nvidia-smi -L shows their identifiers"
@@ -29,3 +30,11 @@ def beyond_torch(listed: Listed, count: int) -> str:
 def too_old(listed: Listed) -> str:
     """Why the driver cannot run this torch, with the least that can; empty where it can, or is not asked."""
     return listed.clause if isinstance(listed, NoGpu) and listed.why == "driver too old" else ""
+
+
+def device_line(device: schema.Device) -> str:
+    """Which device is measured, and which others there are."""
+    part = f" ({device.partition})" if device.partition else ""
+    others = f"; visible: {', '.join(device.visible)}" if len(device.visible) > 1 else ""
+    how = f" ({HOW})" if any(each.startswith("instance ") for each in device.visible) else ""
+    return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}{how}"

@@ -6,7 +6,6 @@ gpu.persistence, gpu.pcie-width, gpu.pcie-generation, gpu.exclusive, gpu.unread.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,7 +31,7 @@ POWER_SHARE = 0.99
 
 @dataclass(frozen=True)
 class Judged:
-    """What the samples of a block say of it.
+    """What the sample of a block says of it.
 
     `flags` are the conditions under which it should not have been measured, for a reader; `retake` is whether measuring it again may
     go better; `unknown` says what could not be judged.
@@ -48,38 +47,33 @@ class Judged:
         return (*self.flags, *(f"{UNJUDGED}{what}" for what in self.unknown))
 
 
-def judge(samples: Sequence[GpuSample], default_clock_mhz: float | None = None) -> Judged:
-    """Judge a block by the samples taken while it ran.
+def judge(sample: GpuSample | None) -> Judged:
+    """Judge a block by the sample that was taken while it ran; None where none was.
 
-    Samples that name idleness are of the block's edges, where clocks drop, and do not count. The clock is judged by the median of the
-    rest against `default_clock_mhz`, or where it is None against the samples' own. Every slowing reason in any sample is a flag. A
-    block is retaken when its clock was low, or something but the GPU's own power limit slowed it down: a load that draws the limit is run
-    at it each time, and that is how the GPU is sold.
+    A sample that names idleness came too late: clocks drop then. Every slowing reason is a flag. A block is retaken when its clock was
+    low, or something but the GPU's own power limit slowed it down: a load that draws the limit is run at it each time, and that is how
+    the GPU is sold.
     """
-    if not samples:
+    if sample is None:
         return Judged(unknown=("the clock: the GPU's state was not read while the block ran",))
-    working = [each for each in samples if IDLE not in (each.reasons.value or ())]
-    if not working:
-        return Judged(unknown=("the clock under load: the GPU was idle at each reading",))
+    if IDLE in (sample.reasons.value or ()):
+        return Judged(unknown=("the clock under load: the GPU was idle when it was asked",))
     flags: list[str] = []
     unknown: list[str] = []
-    default = default_clock_mhz or samples[-1].default_clock_mhz.value
-    clocks = [each.clock_mhz.value for each in working if each.clock_mhz.value is not None]
+    clock, default = sample.clock_mhz, sample.default_clock_mhz
     low = False
-    if clocks and default:
-        typical = statistics.median(clocks)
-        low = typical < CLOCK_SHARE * default
+    if clock.value is not None and default.value:
+        low = clock.value < CLOCK_SHARE * default.value
         if low:
-            flags.append(f"below {100 * CLOCK_SHARE:.0f} % of the default clock: {typical:.0f} of {default:.0f} MHz")
+            flags.append(
+                f"below {100 * CLOCK_SHARE:.0f} % of the default clock: {clock.value:.0f} of {default.value:.0f} MHz"
+            )
     else:
-        unknown.append(f"the clock: {_why(samples[-1].clock_mhz if not clocks else samples[-1].default_clock_mhz)}")
-    told = [each for each in working if each.reasons.value is not None]
-    reasons = {reason: sum(reason in each.slowed_by for each in told) for each in told for reason in each.slowed_by}
-    for reason, seen in sorted(reasons.items()):
-        flags.append(f"slowed down: {reason} ({slowing(reason)}), in {seen} of {len(told)} readings")
-    if not told:
-        unknown.append(f"what holds the clock back: {_why(samples[-1].reasons)}")
-    return Judged(tuple(flags), low or any(reason != OWN_LIMIT for reason in reasons), tuple(unknown))
+        unknown.append(f"the clock: {_why(clock if clock.value is None else default)}")
+    flags += [f"slowed down: {reason} ({slowing(reason)})" for reason in sorted(sample.slowed_by)]
+    if sample.reasons.value is None:
+        unknown.append(f"what holds the clock back: {_why(sample.reasons)}")
+    return Judged(tuple(flags), low or any(reason != OWN_LIMIT for reason in sample.slowed_by), tuple(unknown))
 
 
 def _why(fact: Fact) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from typing import cast
 
 from suite.bundle import schema
@@ -58,6 +58,15 @@ def clear(device: schema.Device, environ: MutableMapping[str, str]) -> list[str]
     """Take out of the environment what would change what is measured on the device; returns a sentence for each that was set."""
     found = [(name, why) for name, why in traits(device).cleared.items() if name in environ]
     return [f"{name}={environ.pop(name)} is not handed on to workers: {why}" for name, why in found]
+
+
+def precisions(device: schema.Device, cases: Sequence[schema.Case]) -> dict[str, list[str]]:
+    """The matmul precision that workers set, in words, and the cases it is set for; empty on a device where it makes no difference."""
+    named = traits(device).precisions
+    found: dict[str, list[str]] = {}
+    for case in cases if named else ():
+        found.setdefault(named.get(case.matmul_precision, case.matmul_precision), []).append(case.name)
+    return found
 
 
 def open_device(description: schema.Device) -> Device:

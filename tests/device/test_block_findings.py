@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from suite.device.block_findings import power_capped
 from tests import samples
 
-CAP = "slowed down: software power cap (power), in 1 of 1 readings"
+CAP = "slowed down: software power cap (power)"
 CASE = "matmul_add/4096-bf16-hot"
 
 

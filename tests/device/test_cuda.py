@@ -7,9 +7,9 @@ import torch
 
 from suite.bundle import schema
 from suite.device import nvml
+from suite.device.choices import device_line
 from suite.device.contract import DeviceUnavailableError, RefusedMeasurementError
 from suite.device.cuda import BURST, FLUSH_FACTOR, CudaDevice, open_device
-from suite.session import device_line
 from tests import samples
 from tests.device.fake import RECORD_NS, THERMAL, US, FakeCuda, FakeNvml, Timeline, device
 from tests.device.recordings import h200, instance, player
@@ -136,7 +136,7 @@ IDLE = 1
 def test_a_gpu_that_had_finished_when_it_was_asked_is_not_called_slow() -> None:
     timeline = Timeline()
     block = device(timeline, FakeNvml(((345, IDLE),)))[0].time_block(timeline.work(2 * US, 5 * US), 3, 1, "hot")
-    said = "not judged: the clock under load: the GPU was idle at each reading"
+    said = "not judged: the clock under load: the GPU was idle when it was asked"
     assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (said,), False)
 
 

@@ -196,11 +196,10 @@ def test_nothing_is_taken_out_for_a_processor() -> None:
 
 
 def test_the_precision_in_force_is_said_with_its_cases() -> None:
-    from suite.session import precisions
     from tests import samples
 
     cases = plan_cases(Request("quick", device=GPU))
-    said = precisions(samples.run(cases, device=GPU))
+    said = registry.precisions(GPU, cases)
     assert set(said) == {"highest: float32 as it is", "high: float32 rounded to TF32"}
     assert all("tf32" in name for name in said["high: float32 rounded to TF32"])
-    assert precisions(samples.run([samples.case()])) == {}
+    assert registry.precisions(schema.Device(), [samples.case()]) == {}
