@@ -201,9 +201,12 @@ def _walkthrough_files(bundle: Path) -> None:
     from suite.profiling.walkthrough import write
 
     try:
-        write(bundle)
-    except (BundleError, OSError) as error:
+        written = write(bundle)
+    except Exception as error:  # the run is whole without them
         print(f"speedproof: the walkthrough's files could not be written ({error}).", file=sys.stderr)
+        return
+    if not written:
+        print("speedproof: no profile of the walkthrough's ended well, so none of its files is there.", file=sys.stderr)
 
 
 def _told(failed: str) -> int:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from suite.errors import UserError
 from suite.fingerprint import host
 from suite.fingerprint.collect import collect
 from suite.fingerprint.redact import names_to_hide, redact_struct
-from suite.launch import command, libraries, settings, topology
+from suite.launch import command, libraries, near_device, settings, topology
 from suite.launch.contained import launch_in
 from suite.launch.findings import findings as launch_findings
 from suite.launch.handover import HEADERS, HEADERS_HERE
@@ -184,6 +184,15 @@ def prepare(run: Run, bundle: Path) -> Machine:
         raise UserError(
             f"nothing can be measured on {run.device.kind} device {run.device.index} here: {answer.no_device}."
         )
+    # Where the device sits is known only from the probe, whose own place moves nothing that it tells.
+    node = near_device.node_of(answer.device.bus_id)
+    nearer = command.plan(here, found, os.environ, run.launch, near=node) if node is not None else launch
+    if nearer.cpus != launch.cpus:
+        launch, findings = nearer, rehearsed(nearer)
+        refuse_if_strict(run.launch, findings)
+    if far := near_device.far_from(node, launch, here):
+        launch = replace(launch, findings=[*launch.findings, *far])
+        findings = [*findings, *far]
     not_run = {arm.name: answer.no_compiler for arm in ARMS.values() if arm.compiled} if answer.no_compiler else {}
     facts = host.with_host({**collect(), "torch": answer.facts}, os.environ)
     if answer.ceilings:

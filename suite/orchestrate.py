@@ -24,6 +24,7 @@ from suite.bundle import manifest, reader, schema
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
+from suite.device.block_findings import power_capped
 from suite.device.contract import Watch
 from suite.display import Display
 from suite.errors import UserError
@@ -353,7 +354,9 @@ class Orchestrator:
     def _fingerprint(self, loaded: reader.Loaded) -> schema.Fingerprint:
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         during = telemetry.findings(loaded.telemetry, loaded.events, self.run.ablation)
-        document = self.machine.fingerprint(self.run, effectives, [*during, *self.watch.findings()])
+        document = self.machine.fingerprint(
+            self.run, effectives, [*during, *self.watch.findings(), *power_capped(loaded.blocks)]
+        )
         seen = self.watch.facts()
         gpu = {**document.facts.get("gpu", {}), **seen}
         return msgspec.structs.replace(document, facts={**document.facts, "gpu": gpu}) if seen else document

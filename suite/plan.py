@@ -164,7 +164,24 @@ def plan_cases(request: Request) -> list[schema.Case]:
             passes = _chosen_passes(case, words(request.passes))
             case = msgspec.structs.replace(case, not_applicable={**senseless, **case.not_applicable}, passes=passes)
             chosen.setdefault(case.name, case)
-    return list(chosen.values())
+    cases = list(chosen.values())
+    _refuse_idle_words(request, cases)
+    return cases
+
+
+def _refuse_idle_words(request: Request, cases: Sequence[schema.Case]) -> None:
+    """Raises UserError where the walkthrough's files or further profiles were asked for and none of the cases has any."""
+    profiled = any(case.passes for case in cases)
+    have = "matmul_add of 64 and 4096 has them on a GPU, hot and without a batch"
+    if words(request.passes) and not profiled:
+        when = "" if request.walkthrough else " (of the preset smoke with WALKTHROUGH=yes)"
+        raise UserError(
+            f"PASSES={request.passes} has nothing to choose from: no chosen case has further profiles; {have}{when}."
+        )
+    if request.walkthrough and not request.profile:
+        raise UserError("the walkthrough's files are profiles, and no profile is made; leave PROFILE=no out.")
+    if request.walkthrough and not profiled:
+        raise UserError(f"no chosen case has the walkthrough's profiles; {have}.")
 
 
 def _chosen_passes(case: schema.Case, named: list[str]) -> list[schema.Pass]:

@@ -9,6 +9,7 @@ from suite.bundle import manifest, schema
 from suite.bundle.errors import BundleError
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import SBOM
+from suite.device.conditions import UNJUDGED
 from suite.presets import NEVER_PUBLISHABLE
 from suite.statistics.ratio import MINIMUM_PROCESSES
 
@@ -110,6 +111,15 @@ def undisturbed(bundle: Loaded) -> Iterator[str]:
         yield f"other processes computed on the GPU in {len(shared)} of {len(readings)} readings"
 
 
+def clocks_judged(bundle: Loaded) -> Iterator[str]:
+    """The clock of a device beside its host, and what holds it back, were known of every block."""
+    for case in bundle.run.cases:
+        blocks = [block for block in bundle.blocks if (block.case, block.phase) == (case.name, "measure")]
+        unjudged = [text for block in blocks for text in block.conditions[-1:] if text.startswith(UNJUDGED)]
+        if unjudged:
+            yield f"{case.name}: {len(unjudged)} of {len(blocks)} blocks could not be judged ({unjudged[0].removeprefix(UNJUDGED)})"
+
+
 def device_watched(bundle: Loaded) -> Iterator[str]:
     """The state of a device beside its host was read while it was measured."""
     beside = any(block.enqueue_ns is not None for block in bundle.blocks)
@@ -164,6 +174,7 @@ RULES: tuple[Rule, ...] = (
     nothing_wrong,
     one_setting,
     undisturbed,
+    clocks_judged,
     device_watched,
     in_container,
     known_source,

@@ -19,8 +19,10 @@ from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, writ
 from suite.cases import workload
 from suite.clocktime import now
 from suite.device import registry
+from suite.device.choices import device_line
 from suite.display import Display, counted
 from suite.errors import UserError
+from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.launch import engine as engines
 from suite.launch import sbom
 from suite.launch.command import STEERING
@@ -65,11 +67,11 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         # Workers look for the weights there; the bundle holds their hashes and no path.
         os.environ["MODEL_DIR"] = request.model_dir
     continued = reader.find_run(options.output, options.resume) if options.resume else None
-    if continued and (ignored := _ignored(request)):
+    planned = _continued(continued) if continued else _planned(request, options.argv)
+    if continued and (ignored := _ignored(request, planned)):
         screen.say(
             f"note: a continued run keeps its own plan; {', '.join(ignored)} {'is' if len(ignored) == 1 else 'are'} ignored"
         )
-    planned = _continued(continued) if continued else _planned(request, options.argv)
     _can_be_written(options.output)
     place = engines.Place(
         output=options.output,
@@ -261,8 +263,8 @@ def _passed_on(request: Request, screen: Display) -> dict[str, str]:
     return passed
 
 
-def _ignored(request: Request) -> list[str]:
-    """Options that have no effect on a continued run."""
+def _ignored(request: Request, planned: schema.Run) -> list[str]:
+    """Options that have no effect on a continued run. Files of the walkthrough's are written of the profiles that it has planned."""
     given = {
         "CASES": bool(request.cases),
         "ARMS": bool(request.arms),
@@ -273,6 +275,7 @@ def _ignored(request: Request) -> list[str]:
         "MODEL_REVISION": request.model_revision is not None,
         "DEVICE": bool(request.device.index),
         "PASSES": bool(request.passes),
+        "WALKTHROUGH": request.walkthrough and not any(case.passes for case in planned.cases),
         **{name: bool(value) for name, value in launch_variables(request.launch).items()},
     }
     return [name for name, was_given in given.items() if was_given]
@@ -315,6 +318,8 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
     with sigterm_as_interrupt(), bundle.exclusively():
         try:
             screen.say("looking at the machine ...")
+            # Of this process too: workers and the probe inherit its environment.
+            cleared = registry.clear(planned.device, os.environ)
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
             machine = prepare(planned, path)
             watch = registry.open_watch(machine.device)
@@ -339,6 +344,9 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 bundle.event(schema.Noted(at=now(), message=f"no list of the image's software: {listed}"))
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
             bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
+            for sentence in cleared:
+                bundle.event(schema.Noted(at=now(), message=redact_text(sentence, names_to_hide())))
+                screen.say(f"note: {sentence}")
             _announce(planned, machine, path, screen)
             Orchestrator(bundle, planned, machine, screen, watch).lead()
         except KeyboardInterrupt:
@@ -376,13 +384,6 @@ def _same_device(path: Path, before: schema.Device, now: schema.Device) -> None:
             )
 
 
-def device_line(device: schema.Device) -> str:
-    """Which device is measured, and which others there are."""
-    part = f" ({device.partition})" if device.partition else ""
-    others = f"; visible: {', '.join(device.visible)}" if len(device.visible) > 1 else ""
-    return f"measured on {device.kind} device {device.index}, {device.name}{part}{others}"
-
-
 def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display) -> None:
     where = f"in {planned.engine.name} ({planned.engine.image})" if planned.engine.containerised else "natively"
     cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
@@ -393,6 +394,8 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
         screen.say(f"note: {loss}")
     if planned.device.name:
         screen.say(device_line(planned.device))
+    for precision, names in registry.precisions(planned.device, planned.cases).items():
+        screen.say(f"products of {', '.join(names)} in {precision}")
     if planned.ablation:
         levels = ", ".join(level.label for level in planned.ablation.levels)
         screen.say(f"levels of settings, in mirrored order: {levels}")

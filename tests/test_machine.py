@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from suite import machine as machines
 from suite.bundle import schema
 from suite.errors import UserError
+from suite.launch import topology
 from suite.launch.command import Launch, Requested
 from suite.machine import Machine, _merged, refuse_if_strict
+from suite.probe import Probe
 from tests import samples
+from tests.fingerprint.trees import write_tree
+from tests.launch.test_topology import TWO_SOCKETS
 from tests.test_rules import effective
 
 DENIED = schema.Finding(
@@ -86,3 +92,36 @@ def test_settings_are_those_of_the_fullest_level_that_was_seen() -> None:
     found = machine(levels=[launch("1"), launch("2")]).fingerprint(run, [seen(0, 1)])
     assert found.settings_of == "none"
     assert found.settings
+
+
+def test_workers_are_planned_anew_for_the_socket_of_the_device_that_the_probe_saw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And an asked-for place far from it stays, with a finding that the fingerprint keeps."""
+    here = topology.read(write_tree(tmp_path, TWO_SOCKETS))
+    gpu = schema.Device(kind="cuda", name="NVIDIA H200", bus_id="00000000:4a:00.0")
+    probed: list[list[int]] = []
+
+    def plan(
+        here: object, found: object, environ: object, request: schema.LaunchRequest, near: int | None = None
+    ) -> Launch:
+        cores = request.cores or ("2-3" if near == 1 else "0-1")
+        return Launch("tuned", ["taskset"], {}, [Requested("cpu_affinity", cores, "suite")])
+
+    def probe(launch: Launch, device: schema.Device) -> Probe:
+        probed.append(launch.cpus)
+        return Probe(facts={}, no_compiler="", compile_ns=1, device=gpu)
+
+    monkeypatch.setattr(machines.topology, "read", lambda: here)
+    monkeypatch.setattr(machines.command, "plan", plan)
+    monkeypatch.setattr(machines.near_device, "node_of", lambda bus_id: 1 if bus_id == gpu.bus_id else None)
+    monkeypatch.setattr(machines, "_probe", probe)
+    monkeypatch.setattr(machines, "rehearsed", lambda launch: [])
+    monkeypatch.setattr(machines, "collect", dict)
+    monkeypatch.setattr(machines.host, "with_host", lambda facts, environ: facts)
+    asked = samples.run([samples.case()], device=gpu)
+    found = machines.prepare(asked, tmp_path)
+    assert probed == [[0, 1]] and found.launch.cpus == [2, 3] and found.findings == []
+    far = machines.prepare(replace(asked, launch=schema.LaunchRequest(cores="0")), tmp_path)
+    assert far.launch.cpus == [0] and [each.rule for each in far.findings] == ["launch.far-from-device"]
+    assert "launch.far-from-device" in {each.rule for each in far.fingerprint(asked, []).findings}

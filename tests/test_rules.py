@@ -185,5 +185,11 @@ def test_disturbed_blocks_that_had_to_be_kept_are_counted_with_their_cause(tmp_p
     assert found[0] == f"{CASES[0]}: 24 of 24 blocks were measured under bad conditions (slowed down: heat)"
 
 
+def test_blocks_whose_clock_could_not_be_judged_are_counted_with_the_reason(tmp_path: Path) -> None:
+    found = on_a_gpu(tmp_path, reading(others=0), conditions=["not judged: the clock: permission denied"])
+    assert found[0] == f"{CASES[0]}: 24 of 24 blocks could not be judged (the clock: permission denied)"
+    assert len(found) == len(CASES)
+
+
 def test_a_power_limit_that_is_the_gpus_own_is_no_complaint(tmp_path: Path) -> None:
     assert on_a_gpu(tmp_path, reading(others=0), conditions=["slowed down: software power cap (power)"]) == []

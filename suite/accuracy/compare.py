@@ -7,10 +7,10 @@ Runs in a worker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from suite.bundle.schema import Accuracy, OutputError
+from suite.bundle.schema import Accuracy, Case, OutputError
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,7 @@ BASELINE_MULTIPLE = 3.0
 
 
 def named_tensors(outputs: Any) -> dict[str, torch.Tensor]:
-    """Tensors of a call's result by name: of a tensor, a mapping (a model's output) or a sequence.
+    """Tensors of a call's result by name: of a tensor, a mapping (a model's output) or a sequence; "states.0" is one within another.
 
     Raises:
         TypeError: when the result holds no tensor.
@@ -32,20 +32,51 @@ def named_tensors(outputs: Any) -> dict[str, torch.Tensor]:
 
     if isinstance(outputs, torch.Tensor):
         return {"output": outputs}
-    items = outputs.items() if isinstance(outputs, Mapping) else enumerate(outputs)
-    tensors = {str(name): value for name, value in items if isinstance(value, torch.Tensor)}
+    tensors = dict(_named(outputs))
     if not tensors:
         raise TypeError(f"a case's call returned {type(outputs).__name__} without a tensor in it")
     return tensors
 
 
-def compare(case: str, arm: str, dtype: str, outputs: Any, baseline: Any, reference: Any) -> Accuracy:
-    """Hold an arm's outputs against the baseline's and the float64 reference's; outputs are matched by name."""
-    tolerance = TOLERANCE[dtype]
-    rule = (
+def _named(outputs: Any, prefix: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    import torch
+
+    if isinstance(outputs, torch.Tensor):
+        yield prefix, outputs
+    elif isinstance(outputs, Mapping | tuple | list):
+        items = outputs.items() if isinstance(outputs, Mapping) else enumerate(outputs)
+        for name, value in items:
+            yield from _named(value, f"{prefix}.{name}" if prefix else str(name))
+
+
+def criterion(tolerance: float) -> str:
+    """The rule in words."""
+    return (
         f"each output's root mean square error against float64 is at most {tolerance:g} of the reference's root mean square, "
         f"or {BASELINE_MULTIPLE:g} times the baseline's error where that is more; shapes and dtypes are equal and every number is finite"
     )
+
+
+def failed(case: Case, arm: str, error: Exception) -> Accuracy:
+    """The result of a check that could not be made."""
+    tolerance = TOLERANCE[case.dtype]
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "without a message")
+    message = f"its output could not be compared: {type(error).__name__}: {first}"
+    return Accuracy(
+        case=case.name,
+        arm=arm,
+        passed=False,
+        rule=criterion(tolerance),
+        tolerance=tolerance,
+        outputs=[],
+        message=message,
+    )
+
+
+def compare(case: str, arm: str, dtype: str, outputs: Any, baseline: Any, reference: Any) -> Accuracy:
+    """Hold an arm's outputs against the baseline's and the float64 reference's; outputs are matched by name."""
+    tolerance = TOLERANCE[dtype]
+    rule = criterion(tolerance)
     tensors, expected, exact = named_tensors(outputs), named_tensors(baseline), named_tensors(reference)
     if tensors.keys() != expected.keys():
         message = f"outputs are {', '.join(tensors)} where the baseline has {', '.join(expected)}"

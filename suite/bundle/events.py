@@ -78,6 +78,21 @@ class ArmWarm(Event, frozen=True, kw_only=True, omit_defaults=True):
     typical_ns: float
 
 
+class Conditioned(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A device beside its host was brought to the clock that it keeps under the arms' load, before block number `before_block`.
+
+    `clocks_mhz` is the mean clock of each cycle over the arms, `flat` whether it had stopped moving when `duration_ns` were over.
+    """
+
+    case: str
+    process: int
+    incarnation: int
+    before_block: int
+    clocks_mhz: list[int]
+    flat: bool
+    duration_ns: int
+
+
 class Planned(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A process fixed its schedule after warm-up; a continuation keeps it. Keys of the dictionaries are arm labels."""
 
@@ -146,7 +161,9 @@ class ProcessEnded(Event, frozen=True, kw_only=True, omit_defaults=True):
     peak_rss_bytes: int | None
 
 
-AnyEvent = Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Planned | Effective | Stopped | ProcessEnded
+AnyEvent = (
+    Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Conditioned | Planned | Effective | Stopped | ProcessEnded
+)
 
 # --- telemetry.jsonl ------------------------------------------------------------------------------------------------
 

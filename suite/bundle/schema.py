@@ -17,6 +17,7 @@ from suite.bundle.events import (
     ArmNotRun,
     ArmReady,
     ArmWarm,
+    Conditioned,
     Effective,
     Event,
     Gpu,
@@ -37,6 +38,7 @@ __all__ = [
     "ArmReady",
     "ArmWarm",
     "Case",
+    "Conditioned",
     "Device",
     "Effective",
     "Event",
@@ -264,9 +266,10 @@ class Block(Row, frozen=True, kw_only=True, omit_defaults=True):
 
     On a device that works beside its host, iterations are the device's own times (events), `enqueue_ns` is the host's time to hand over
     one call (the median of a burst beside the timed iterations, into an empty queue) and `host_ns` the host's time over the whole block,
-    to the end of the device's work. `conditions` says what slowed the device down meanwhile, and `disturbed` whether that may pass. A
-    disturbed block is measured again while the budget lasts, and stands in retaken.jsonl and never in samples.jsonl; `retake` counts the
-    tries before. A disturbed one in samples.jsonl could not be had otherwise. `clock_mhz` is the device's clock while it worked.
+    to the end of the device's work. `conditions` says what slowed the device down meanwhile (or "not judged: " and what), and `disturbed`
+    whether that may pass. A disturbed block is measured again while the budget lasts, and stands in retaken.jsonl and never in
+    samples.jsonl; `retake` counts the tries before. A disturbed one in samples.jsonl could not be had otherwise. `clock_mhz` is the
+    device's clock while it worked.
     """
 
     case: str

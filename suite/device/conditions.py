@@ -6,11 +6,11 @@ gpu.persistence, gpu.pcie-width, gpu.pcie-generation, gpu.exclusive, gpu.unread.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.bundle.schema import Fact, Finding, Severity
+from suite.device.choices import HOW
 from suite.device.nvml import GpuSample
 from suite.device.slowing import slowing
 from suite.peaks import Figure, NotKnown, Peaks
@@ -20,6 +20,8 @@ CLOCK_SHARE = 0.75
 
 IDLE = "GPU idle"
 OWN_LIMIT = "software power cap"
+UNJUDGED = "not judged: "
+"""How a block's conditions say what could not be judged of it."""
 
 POWER_SHARE = 0.99
 """Of the default power limit; drivers round a limit."""
@@ -29,7 +31,7 @@ POWER_SHARE = 0.99
 
 @dataclass(frozen=True)
 class Judged:
-    """What the samples of a block say of it.
+    """What the sample of a block says of it.
 
     `flags` are the conditions under which it should not have been measured, for a reader; `retake` is whether measuring it again may
     go better; `unknown` says what could not be judged.
@@ -39,39 +41,39 @@ class Judged:
     retake: bool = False
     unknown: tuple[str, ...] = ()
 
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What a block's row keeps: the flags, and what could not be judged."""
+        return (*self.flags, *(f"{UNJUDGED}{what}" for what in self.unknown))
 
-def judge(samples: Sequence[GpuSample], default_clock_mhz: float | None = None) -> Judged:
-    """Judge a block by the samples taken while it ran.
 
-    Samples that name idleness are of the block's edges, where clocks drop, and do not count. The clock is judged by the median of the
-    rest against `default_clock_mhz`, or where it is None against the samples' own. Every slowing reason in any sample is a flag. A
-    block is retaken when its clock was low, or something but the GPU's own power limit slowed it down: a load that draws the limit is run
-    at it each time, and that is how the GPU is sold.
+def judge(sample: GpuSample | None) -> Judged:
+    """Judge a block by the sample that was taken while it ran; None where none was.
+
+    A sample that names idleness came too late: clocks drop then. Every slowing reason is a flag. A block is retaken when its clock was
+    low, or something but the GPU's own power limit slowed it down: a load that draws the limit is run at it each time, and that is how
+    the GPU is sold.
     """
-    if not samples:
-        return Judged(unknown=("the GPU's state was not read while the block ran",))
-    working = [each for each in samples if IDLE not in (each.reasons.value or ())]
-    if not working:
-        return Judged(unknown=("the clock under load: the GPU was idle at each reading",))
+    if sample is None:
+        return Judged(unknown=("the clock: the GPU's state was not read while the block ran",))
+    if IDLE in (sample.reasons.value or ()):
+        return Judged(unknown=("the clock under load: the GPU was idle when it was asked",))
     flags: list[str] = []
     unknown: list[str] = []
-    default = default_clock_mhz or samples[-1].default_clock_mhz.value
-    clocks = [each.clock_mhz.value for each in working if each.clock_mhz.value is not None]
+    clock, default = sample.clock_mhz, sample.default_clock_mhz
     low = False
-    if clocks and default:
-        typical = statistics.median(clocks)
-        low = typical < CLOCK_SHARE * default
+    if clock.value is not None and default.value:
+        low = clock.value < CLOCK_SHARE * default.value
         if low:
-            flags.append(f"below {100 * CLOCK_SHARE:.0f} % of the default clock: {typical:.0f} of {default:.0f} MHz")
+            flags.append(
+                f"below {100 * CLOCK_SHARE:.0f} % of the default clock: {clock.value:.0f} of {default.value:.0f} MHz"
+            )
     else:
-        unknown.append(f"the clock: {_why(samples[-1].clock_mhz if not clocks else samples[-1].default_clock_mhz)}")
-    told = [each for each in working if each.reasons.value is not None]
-    reasons = {reason: sum(reason in each.slowed_by for each in told) for each in told for reason in each.slowed_by}
-    for reason, seen in sorted(reasons.items()):
-        flags.append(f"slowed down: {reason} ({slowing(reason)}), in {seen} of {len(told)} readings")
-    if not told:
-        unknown.append(f"what holds the clock back: {_why(samples[-1].reasons)}")
-    return Judged(tuple(flags), low or any(reason != OWN_LIMIT for reason in reasons), tuple(unknown))
+        unknown.append(f"the clock: {_why(clock if clock.value is None else default)}")
+    flags += [f"slowed down: {reason} ({slowing(reason)})" for reason in sorted(sample.slowed_by)]
+    if sample.reasons.value is None:
+        unknown.append(f"what holds the clock back: {_why(sample.reasons)}")
+    return Judged(tuple(flags), low or any(reason != OWN_LIMIT for reason in sample.slowed_by), tuple(unknown))
 
 
 def _why(fact: Fact) -> str:
@@ -92,24 +94,26 @@ class Verdict:
 UNCHANGED = "The suite changes no setting of a GPU."
 
 
-def assess(sample: GpuSample, title: str, index: int = 0, *, instance: bool = False) -> Verdict:
-    """Assess one GPU by a sample; `title` names it to the reader, `index` is its number for nvidia-smi.
+def assess(
+    sample: GpuSample, title: str, which: int | str = 0, *, instance: bool = False, instances: Sequence[str] = ()
+) -> Verdict:
+    """Assess one GPU by a sample; `title` names it to the reader, `which` is NVML's number for nvidia-smi, or its place on PCI.
 
-    `instance` is whether a MIG instance is measured, and not the whole GPU. The PCIe link is judged only in a sample of a working GPU,
-    since idle links train down. What could not be read is one finding of its own.
+    `instance` is whether a MIG instance is measured, and not the whole GPU; `instances` are the titles of those to choose from. The PCIe
+    link is judged only in a sample of a working GPU, since idle links train down. What could not be read is one finding of its own.
     """
     found = [
-        _mode(sample, title, index),
-        _mig(sample, title, index, instance),
+        _mode(sample, title, which),
+        _mig(sample, title, which, instance, instances),
         _others(sample, title),
-        _ecc_off(sample, title, index),
+        _ecc_off(sample, title, which),
         _ecc_errors(sample, title),
-        _power(sample, title, index),
-        _clock_setting(sample, title, index),
-        _persistence(sample, title, index),
+        _power(sample, title, which),
+        _clock_setting(sample, title, which),
+        _persistence(sample, title, which),
         _link(sample, title, "width", "lanes"),
         _link(sample, title, "generation", "generation"),
-        _exclusive(sample, title, index),
+        _exclusive(sample, title, which),
         _unread(sample, title),
     ]
     refused = tuple(each for each in found if each is not None and each.rule in ("gpu.mode", "gpu.mig"))
@@ -124,11 +128,11 @@ def _finding(rule: str, severity: Severity, claim: str, fact: Fact, advice: str 
     )
 
 
-def _admin(what: str, index: int, option: str) -> str:
-    return f"{UNCHANGED} An administrator may {what}: nvidia-smi -i {index} {option}"
+def _admin(what: str, which: int | str, option: str) -> str:
+    return f"{UNCHANGED} An administrator may {what}: nvidia-smi -i {which} {option}"
 
 
-def _mode(sample: GpuSample, title: str, index: int) -> Finding | None:
+def _mode(sample: GpuSample, title: str, which: int | str) -> Finding | None:
     others = sample.other_processes.value or 0
     if sample.compute_mode.value == "prohibited":
         claim = f"{title} lets no process compute (compute mode prohibited)."
@@ -138,10 +142,10 @@ def _mode(sample: GpuSample, title: str, index: int) -> Finding | None:
         )
     else:
         return None
-    return _finding("mode", "wrong", claim, sample.compute_mode, _admin("allow it", index, "-c DEFAULT"))
+    return _finding("mode", "wrong", claim, sample.compute_mode, _admin("allow it", which, "-c DEFAULT"))
 
 
-def _mig(sample: GpuSample, title: str, index: int, instance: bool) -> Finding | None:
+def _mig(sample: GpuSample, title: str, which: int | str, instance: bool, instances: Sequence[str]) -> Finding | None:
     if not sample.mig.value:
         return None
     if instance:
@@ -150,7 +154,8 @@ def _mig(sample: GpuSample, title: str, index: int, instance: bool) -> Finding |
             "mig", "doubtful", claim, sample.mig, "Leave the other instances without work while it is measured."
         )
     claim = f"{title} is divided (MIG is on): as a whole it computes nothing."
-    advice = f"Name one of its instances. {_admin('end the division', index, '-mig 0')}"
+    named = f"Name one of its instances ({', '.join(instances) or 'it has none yet'}): {HOW}."
+    advice = f"{named} {_admin('end the division', which, '-mig 0')}"
     return _finding("mig", "wrong", claim, sample.mig, advice)
 
 
@@ -172,11 +177,11 @@ def _many(count: int) -> str:
     return "Another process" if count == 1 else f"Each of {count} other processes"
 
 
-def _ecc_off(sample: GpuSample, title: str, index: int) -> Finding | None:
+def _ecc_off(sample: GpuSample, title: str, which: int | str) -> Finding | None:
     if sample.ecc.value is not False:
         return None
     claim = f"ECC is off on {title}: its memory may be faster than as it was sold, and errors in it go unseen."
-    return _finding("ecc-off", "doubtful", claim, sample.ecc, _admin("turn it on, from the next reset", index, "-e 1"))
+    return _finding("ecc-off", "doubtful", claim, sample.ecc, _admin("turn it on, from the next reset", which, "-e 1"))
 
 
 def _ecc_errors(sample: GpuSample, title: str) -> Finding | None:
@@ -190,29 +195,29 @@ def _ecc_errors(sample: GpuSample, title: str) -> Finding | None:
     return _finding("ecc-errors", "wrong", claim, sample.ecc_uncorrected, advice)
 
 
-def _power(sample: GpuSample, title: str, index: int) -> Finding | None:
+def _power(sample: GpuSample, title: str, which: int | str) -> Finding | None:
     limit, default = sample.power_limit_w.value, sample.power_limit_default_w.value
     if limit is None or default is None or limit >= POWER_SHARE * default:
         return None
     claim = f"The power limit of {title} is lowered: {limit:g} W, and {default:g} W is its default."
     return _finding(
-        "power-limit", "doubtful", claim, sample.power_limit_w, _admin("raise it", index, f"-pl {default:g}")
+        "power-limit", "doubtful", claim, sample.power_limit_w, _admin("raise it", which, f"-pl {default:g}")
     )
 
 
-def _clock_setting(sample: GpuSample, title: str, index: int) -> Finding | None:
+def _clock_setting(sample: GpuSample, title: str, which: int | str) -> Finding | None:
     set_to, default = sample.application_clock_mhz.value, sample.default_clock_mhz.value
     if set_to is None or default is None or set_to >= default:
         return None
     claim = f"The application clock of {title} is set below its default: {set_to} of {default} MHz."
-    return _finding("clock-setting", "doubtful", claim, sample.application_clock_mhz, _admin("reset it", index, "-rac"))
+    return _finding("clock-setting", "doubtful", claim, sample.application_clock_mhz, _admin("reset it", which, "-rac"))
 
 
-def _persistence(sample: GpuSample, title: str, index: int) -> Finding | None:
+def _persistence(sample: GpuSample, title: str, which: int | str) -> Finding | None:
     if sample.persistence.value is not False:
         return None
     claim = f"Persistence mode is off on {title}: the first process to use it wakes the driver, which takes a second or two."
-    advice = _admin("turn it on", index, "-pm 1 (or start nvidia-persistenced)")
+    advice = _admin("turn it on", which, "-pm 1 (or start nvidia-persistenced)")
     return _finding("persistence", "note", claim, sample.persistence, advice)
 
 
@@ -228,17 +233,23 @@ def _link(sample: GpuSample, title: str, kind: str, unit: str) -> Finding | None
 
 
 def working(sample: GpuSample) -> bool:
-    """Whether the sample is of a GPU with work: no idleness among its reasons, or a kernel in the driver's last interval."""
-    reasons = sample.reasons.value
-    return IDLE not in reasons if reasons is not None else bool(sample.busy_percent.value)
+    """Whether the sample is of a GPU with work: no idleness among its reasons, and a kernel in the driver's last interval.
+
+    What of the two is not told does not count; a GPU that tells neither is not known to work.
+    """
+    reasons, busy = sample.reasons.value, sample.busy_percent.value
+    if reasons is None:
+        return bool(busy)
+    # A GPU keeps its clock for a while after its last kernel, without calling that idle.
+    return IDLE not in reasons and busy != 0
 
 
-def _exclusive(sample: GpuSample, title: str, index: int) -> Finding | None:
+def _exclusive(sample: GpuSample, title: str, which: int | str) -> Finding | None:
     mode = str(sample.compute_mode.value)
     if not mode.startswith("exclusive") or sample.other_processes.value:
         return None
     claim = f"{title} belongs to one process at a time (compute mode {mode}): workers follow one another, and a crashed one may hold it."
-    return _finding("exclusive", "note", claim, sample.compute_mode, _admin("allow several", index, "-c DEFAULT"))
+    return _finding("exclusive", "note", claim, sample.compute_mode, _admin("allow several", which, "-c DEFAULT"))
 
 
 JUDGED = ("other_processes", "mig", "power_limit_w", "reasons", "clock_mhz")

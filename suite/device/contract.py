@@ -31,7 +31,8 @@ class Timed:
 
     `iterations_ns` are durations of iterations. On a device beside its host: `enqueue_ns` is the host's time to hand over one call, taken
     apart from the iterations; `host_ns` the host's time over all of them; `clock_mhz` its clock while it still worked, `conditions`
-    what slowed it down, and `disturbed` whether that may pass, so that the block should be measured again.
+    what slowed it down and what of that could not be judged, and `disturbed` whether that may pass, so that the block should be measured
+    again.
     """
 
     iterations_ns: list[int]
@@ -57,8 +58,9 @@ class Traits:
 
     `caches` are the states of the last cache that a case can be measured in, the default first. `default_arms` stand in for arms that
     nobody named; `not_for` maps an arm's name to the reason why it makes no sense here, `precisions` the matmul precisions that make a
-    difference here to their names in words. `target` is the Makefile's, `environment` what workers are given. `further_passes`: whether
-    cases get their further profiles (`schema.Pass`). `no_container` says why a run starts no container of its own; empty when it may.
+    difference here to their names in words. `target` is the Makefile's, `environment` what workers are given, `cleared` maps variables
+    that no worker may inherit to what they would do. `further_passes`: whether cases get their further profiles (`schema.Pass`).
+    `no_container` says why a run starts no container of its own; empty when it may.
     """
 
     kind: str
@@ -68,6 +70,7 @@ class Traits:
     not_for: Mapping[str, str] = field(default_factory=dict)
     precisions: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    cleared: Mapping[str, str] = field(default_factory=dict)
     further_passes: bool = False
     no_container: str = ""
 
@@ -112,6 +115,8 @@ class Device(Protocol):
     """A device in the worker that measures on it. Durations are in nanoseconds."""
 
     description: schema.Device
+    beside_host: bool
+    """Whether it works beside its host: a call returns before its work is done, and a call may replay what an earlier one recorded."""
     profiler_activities: tuple[str, ...]
     """Names of torch.profiler.ProfilerActivity."""
     sort_key: str
@@ -133,8 +138,8 @@ class Device(Protocol):
     def flush_cache(self) -> None:
         """Push everything out of the device's last cache (asynchronously, in order with the work)."""
 
-    def time(self, call: Call, iterations: int, calls: int) -> list[int]:
-        """Durations of iterations of `calls` calls each, as for warming up: no flush, nothing but the times."""
+    def time(self, call: Call, iterations: int, calls: int, cache: Cache = "") -> list[int]:
+        """Durations of iterations of `calls` calls each, as for warming up: nothing but the times, with the cache in that state."""
 
     def time_block(self, call: Call, iterations: int, calls: int, cache: Cache) -> Timed:
         """A measured block, with the cache in the state `cache`.
@@ -142,6 +147,9 @@ class Device(Protocol):
         Raises:
             RefusedMeasurementError: the device's own times contradict the host's clock.
         """
+
+    def load(self, call: Call, iterations: int, calls: int, cache: Cache) -> int | None:
+        """Work as a block does, untimed; the device's clock meanwhile in MHz, None where it was not told."""
 
     def resolution_ns(self) -> float:
         """The smallest step of the clock that times iterations."""

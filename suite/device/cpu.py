@@ -17,6 +17,7 @@ REFERENCE = Reference(triad_elements=8 * 1024 * 1024, gemm_size=256, gemm_dtype=
 class CpuDevice:
     """See `suite.device.contract.Device`."""
 
+    beside_host = False
     profiler_activities = ("CPU",)
     sort_key = "self_cpu_time_total"
     reference = REFERENCE
@@ -44,11 +45,14 @@ class CpuDevice:
     def flush_cache(self) -> None:
         raise NotImplementedError("a CPU's caches are not flushed: a case is measured as it leaves them")
 
-    def time(self, call: Call, iterations: int, calls: int) -> list[int]:
+    def time(self, call: Call, iterations: int, calls: int, cache: Cache = "") -> list[int]:
         return time_iterations(call, iterations, calls)
 
     def time_block(self, call: Call, iterations: int, calls: int, cache: Cache) -> Timed:
         return Timed(time_iterations(call, iterations, calls))
+
+    def load(self, call: Call, iterations: int, calls: int, cache: Cache) -> int | None:
+        raise NotImplementedError("a CPU is not brought to its clock: warm-up does that")
 
     def resolution_ns(self) -> float:
         return resolution_ns()

@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from suite.bundle import schema
+from suite.device import choices
 from suite.device.ceilings import measure
 from suite.device.contract import Cache, Call, DeviceUnavailableError, Reference, RefusedMeasurementError, Timed
 from suite.device.monitor import NO_MONITOR, Monitor, clock_of, open_monitor
+from suite.device.nvml import list_devices
 from suite.device.plausible import against_host
 from suite.device.refusal import why_not
 from suite.fingerprint.facts import absent, ok
@@ -36,6 +38,9 @@ L2_UNKNOWN_BYTES = 256 * 1024 * 1024
 BURST = 10
 """Calls by which the time of handing one over is taken: few, since a full queue would make the host wait for the device."""
 
+GRACE_NS = 100_000
+"""How long a device that was fed too slowly gets for its last call, before NVML is asked beside its work."""
+
 EVENT_RESOLUTION_NS = 500.0
 """What the CUDA run-time documents for cudaEventElapsedTime; most GPUs do better, which is measured."""
 
@@ -45,6 +50,7 @@ READINGS = 200
 class CudaDevice:
     """See `suite.device.contract.Device`. `backend` is torch.cuda, and `where` torch's name of the device."""
 
+    beside_host = True
     profiler_activities = ("CPU", "CUDA")
     sort_key = "device_time_total"
     reference = REFERENCE
@@ -90,8 +96,8 @@ class CudaDevice:
     def flush_cache(self) -> None:
         self._flushed.zero_()
 
-    def time(self, call: Call, iterations: int, calls: int) -> list[int]:
-        pairs = self._enqueue(call, iterations, calls, flush=False)
+    def time(self, call: Call, iterations: int, calls: int, cache: Cache = "") -> list[int]:
+        pairs = self._enqueue(call, iterations, calls, flush=cache == "cold")
         self.synchronise()
         return _elapsed(pairs)
 
@@ -100,15 +106,23 @@ class CudaDevice:
         self.synchronise()
         began = self._clock()
         pairs = self._enqueue(call, iterations, calls, flush=cache == "cold")
+        done_ns = self._done_soon(pairs[-1][1])
         # Asked while the device still works on what was handed over; afterwards it would rest already.
         sample = self.monitor.read()
         self.synchronise()
-        host_ns = self._clock() - began
+        # A reading takes milliseconds: where the device was done before, they are not the block's.
+        host_ns = (self._clock() if done_ns is None else done_ns) - began
         durations = _elapsed(pairs)
         if reason := against_host(durations, host_ns):
             raise RefusedMeasurementError(reason)
         judged = self.monitor.judge(sample)
-        return Timed(durations, enqueue_ns, host_ns, clock_of(sample), judged.flags, judged.retake)
+        return Timed(durations, enqueue_ns, host_ns, clock_of(sample), judged.conditions, judged.retake)
+
+    def load(self, call: Call, iterations: int, calls: int, cache: Cache) -> int | None:
+        self._enqueue(call, iterations, calls, flush=cache == "cold")
+        sample = self.monitor.read()
+        self.synchronise()
+        return clock_of(sample)
 
     def _enqueue(self, call: Call, iterations: int, calls: int, *, flush: bool) -> list[tuple[Any, Any]]:
         """Hand the iterations over, an event before and one after each; the flush lies outside of them."""
@@ -124,15 +138,38 @@ class CudaDevice:
             end.record()
         return pairs
 
+    def _done_soon(self, last: Any) -> int | None:
+        """The host's clock when the event was found to have happened, within `GRACE_NS`; None when the device works on."""
+        until = self._clock() + GRACE_NS
+        while True:
+            done, now = last.query(), self._clock()
+            if done:
+                return now
+            if now >= until:
+                return None
+
     def _handing_over(self, call: Call) -> int:
-        """The host's time to hand over one call, in ns: the median of a burst into an empty queue."""
+        """The host's time to hand over one call, in ns: the median of a burst into an empty queue.
+
+        Nothing is asked of the driver meanwhile, so that no reading of milliseconds hides that the burst was not waited for.
+
+        Raises:
+            RefusedMeasurementError: the burst was not waited for.
+        """
         self.synchronise()
         durations = []
+        first, last = self._cuda.Event(enable_timing=True), self._cuda.Event(enable_timing=True)
+        began = self._clock()
+        first.record()
         for _ in range(BURST):
             start = self._clock()
             call()
             durations.append(self._clock() - start)
+        last.record()
         self.synchronise()
+        host_ns = self._clock() - began
+        if reason := against_host(_elapsed([(first, last)]), host_ns):
+            raise RefusedMeasurementError(reason)
         return round(statistics.median(durations))
 
     def resolution_ns(self) -> float:
@@ -178,8 +215,11 @@ def _elapsed(pairs: list[tuple[Any, Any]]) -> list[int]:
         raise RefusedMeasurementError(f"an iteration was not waited for ({str(error).splitlines()[0]})") from error
 
 
-def describe(description: schema.Device, backend: Any) -> schema.Device:
-    """The description with what torch tells of the device. Properties that a version of torch lacks stay unknown."""
+def describe(description: schema.Device, backend: Any, listed: choices.Listed = ()) -> schema.Device:
+    """The description with what torch tells of the device. Properties that a version of torch lacks stay unknown.
+
+    Of the instances of divided GPUs torch sees one; the others are known from what NVML has `listed`.
+    """
     properties = backend.get_device_properties(description.index)
     place = [getattr(properties, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
     domain, bus, device = place
@@ -188,7 +228,10 @@ def describe(description: schema.Device, backend: Any) -> schema.Device:
         description,
         name=str(properties.name),
         partition=str(properties.name).partition(" MIG ")[2],
-        visible=[f"{index}: {backend.get_device_name(index)}" for index in range(count)],
+        visible=[
+            *(f"{index}: {backend.get_device_name(index)}" for index in range(count)),
+            *(f"instance {title}" for title in choices.instances(listed)),
+        ],
         capability=f"{properties.major}.{properties.minor}",
         memory_bytes=int(properties.total_memory),
         l2_bytes=getattr(properties, "L2_cache_size", None) or None,
@@ -210,15 +253,20 @@ def open_device(description: schema.Device, backend: Any = None, where: str = ""
         raise DeviceUnavailableError(
             f"torch {torch.__version__} is built without CUDA; install a build with it (the image speedproof:cuda has one)"
         )
+    listed = list_devices(needs_cuda=torch.version.cuda)
     try:
         cuda.init()
         count = cuda.device_count()
         if description.index >= count:
             names = ", ".join(f"{index} ({cuda.get_device_name(index)})" for index in range(count)) or "none"
-            raise DeviceUnavailableError(f"there is no GPU {description.index}; visible to torch: {names}")
+            raise DeviceUnavailableError(
+                f"there is no GPU {description.index}; visible to torch: {names}{choices.beyond_torch(listed, count)}"
+            )
         cuda.set_device(description.index)
-        described = describe(description, cuda)
+        described = describe(description, cuda, listed)
         monitor = open_monitor(described)
         return CudaDevice(monitor.complete(described), cuda, where or f"cuda:{description.index}", monitor)
     except (RuntimeError, AssertionError) as error:
-        raise DeviceUnavailableError(why_not(error)) from error
+        reason = why_not(error)
+        # Only where torch says so too: a package of forward compatibility lets an older driver do.
+        raise DeviceUnavailableError((choices.too_old(listed) if "too old" in reason else "") or reason) from error

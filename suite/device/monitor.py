@@ -30,8 +30,8 @@ class Monitor:
         return self._sampler.sample()
 
     def judge(self, sample: GpuSample | None) -> Judged:
-        """What is to be held against a block that ran during the sample; nothing where nothing was told."""
-        return judge([sample] if sample is not None else [])
+        """What is to be held against a block that ran during the sample."""
+        return judge(sample)
 
     def complete(self, device: schema.Device) -> schema.Device:
         """The description with what only NVML tells: the default clock, and whether it is a part of a GPU."""

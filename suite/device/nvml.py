@@ -282,8 +282,8 @@ SETTINGS = (
 class GpuSampler:
     """One GPU, opened: by its PCI address where that is known, since CUDA counts GPUs in another order than NVML, else by its number.
 
-    `own` are the processes that belong to the run. In a container NVML names processes by the host's numbers: once this process uses
-    the GPU (`uses_it`) and is not among those listed, one of them is taken for it.
+    `index` is NVML's own number of it. `own` are the processes that belong to the run. In a container NVML names processes by the host's
+    numbers: once this process uses the GPU (`uses_it`) and is not among those listed, one of them is taken for it.
 
     Raises:
         LookupError: NVML cannot be started, or has no such GPU; the text says why.
@@ -317,6 +317,8 @@ class GpuSampler:
             self.close()
             raise LookupError(f"NVML has no GPU {bus_id or index}: {handle.note}")
         self._handle = handle.value
+        number = value_of(nvml, "nvmlDeviceGetIndex", handle.value).value
+        self.index = index if number is None else int(number)
         self._settings = self._read_settings()
 
     def sample(self, *, settings: bool = False) -> GpuSample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import MutableMapping, Sequence
 from typing import cast
 
 from suite.bundle import schema
@@ -32,6 +33,13 @@ TRAITS = {
         further_passes=True,
         no_container="a run on a GPU is started in its container by hand: docker run --gpus all ... speedproof:cuda bench-gpu",
         environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+        cleared={
+            "NVIDIA_TF32_OVERRIDE": "cuBLAS and cuDNN obey it whatever precision torch asks for",
+            "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "torch takes it for a wish for TF32",
+            "CUBLAS_EMULATE_SINGLE_PRECISION": "cuBLAS puts float32 together from bfloat16",
+            "CUBLAS_EMULATION_STRATEGY": "cuBLAS puts float32 together from bfloat16",
+            "CUDA_LAUNCH_BLOCKING": "each launch waits for its kernel",
+        },
     ),
 }
 """Kind -> what planning knows of it."""
@@ -44,6 +52,21 @@ def traits(device: schema.Device) -> Traits:
         KeyError: an unknown kind.
     """
     return TRAITS[device.kind]
+
+
+def clear(device: schema.Device, environ: MutableMapping[str, str]) -> list[str]:
+    """Take out of the environment what would change what is measured on the device; returns a sentence for each that was set."""
+    found = [(name, why) for name, why in traits(device).cleared.items() if name in environ]
+    return [f"{name}={environ.pop(name)} is not handed on to workers: {why}" for name, why in found]
+
+
+def precisions(device: schema.Device, cases: Sequence[schema.Case]) -> dict[str, list[str]]:
+    """The matmul precision that workers set, in words, and the cases it is set for; empty on a device where it makes no difference."""
+    named = traits(device).precisions
+    found: dict[str, list[str]] = {}
+    for case in cases if named else ():
+        found.setdefault(named.get(case.matmul_precision, case.matmul_precision), []).append(case.name)
+    return found
 
 
 def open_device(description: schema.Device) -> Device:

@@ -3,9 +3,45 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
+from typing import TypeVar
 
 from suite.device.nvml import GpuSample, GpuSampler
+
+T = TypeVar("T")
+
+PATIENCE_S = 10.0
+"""Longer than a driver takes that has to wake a GPU first."""
+
+
+class NoAnswerError(Exception):
+    """The driver did not answer in time; the thread that waits for it is left behind."""
+
+
+def ask(question: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    """The answer to a question that may hang; what the question raises is raised here.
+
+    Raises:
+        NoAnswerError: none within `patience_s`.
+    """
+    answers: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(question())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="gpu-question", daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise NoAnswerError(f"the driver did not answer within {patience_s:g} s")
+    return answers[0]
 
 
 class Sampling:
@@ -38,10 +74,6 @@ class Sampling:
     @property
     def samples(self) -> tuple[GpuSample, ...]:
         return tuple(self._taken)
-
-    def between(self, start_ns: int, end_ns: int) -> tuple[GpuSample, ...]:
-        """The samples taken within a stretch of `time.monotonic_ns`."""
-        return tuple(each for each in self._taken if start_ns <= each.at_ns <= end_ns)
 
     def _run(self) -> None:
         try:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+import msgspec
 import psutil
 
 from suite.bundle import schema
+from suite.device import choices
+from suite.device.changes import changed
 from suite.device.conditions import Verdict, assess, working
 from suite.device.contract import Watch
-from suite.device.nvml import GpuSample, GpuSampler
-from suite.device.sampling import Sampling
+from suite.device.nvml import GpuSample, GpuSampler, list_devices
+from suite.device.sampling import NoAnswerError, Sampling, ask
 from suite.device.under_load import under_load
 
 INTERVAL_S = 1.0
 """Between two samples; one takes some 2 ms of a core, and none of the GPU's time."""
 
 SETTLING_NS = 1_000_000_000
-"""After a worker's start, the one before it may still be listed."""
+"""After a worker's end, and so after the next one's start, it may still be listed."""
+
+RACE_NS = 100_000_000
+"""A sample begun so shortly before a worker's end may have been taken after it."""
+
+STALE_INTERVALS = 5
+"""A sample older than so many intervals is not the GPU's state any more."""
 
 
 class GpuWatch(Watch):
@@ -32,12 +41,15 @@ class GpuWatch(Watch):
         sampler: GpuSampler | None,
         reason: str = "",
         clock: Callable[[], int] = time.monotonic_ns,
+        instances: Sequence[str] = (),
     ) -> None:
+        self._instances = instances
         self.reason = reason
         self._device = device
         self._sampler = sampler
         self._sampling = Sampling(sampler, INTERVAL_S) if sampler else None
         self._before: GpuSample | None = None
+        self._after: GpuSample | None = None
         self._told = False
         self._clock = clock
         self._followed: list[tuple[int, int | None]] = []
@@ -53,13 +65,27 @@ class GpuWatch(Watch):
         if self._sampling is not None:
             self._sampling.__exit__(kind, error, trace)
             self.reason = self.reason or self._sampling.failure
+            if not self._sampling.failure:
+                self._after = self._sample(settings=True)
+                if self._sampler is not None and not self.reason:
+                    self._sampler.close()
+
+    def _sample(self, *, settings: bool = False) -> GpuSample | None:
+        """The GPU now; None, with the reason kept, where the driver does not answer: it must not hang the run."""
+        assert self._sampler is not None
+        sampler = self._sampler
+        try:
+            return ask(lambda: sampler.sample(settings=settings))
+        except Exception as error:
+            self.reason = self.reason or f"{type(error).__name__}: {error}"
+            return None
 
     def refusals(self) -> list[schema.Finding]:
         """What forbids the run. Whatever computes at this moment is not this run's."""
         if self._sampler is None:
             return []
-        self._before = self._sampler.sample()
-        return list(self._assess(self._before).refusals)
+        self._before = self._sample()
+        return list(self._assess(self._before).refusals) if self._before else []
 
     def follow(self, pid: int) -> None:
         """A worker was started: it and its descendants are this run's own."""
@@ -77,13 +103,25 @@ class GpuWatch(Watch):
                 self._followed[-1] = (self._followed[-1][0], self._clock())
 
     def fields(self) -> dict[str, Any]:
-        """Fields of a telemetry reading: the latest sample, and once why there is none."""
+        """Fields of a telemetry reading: the latest sample while it is fresh, and once why there is none."""
         samples = self._sampling.samples if self._sampling else ()
-        found: dict[str, Any] = {"gpu": row(samples[-1])} if samples else {}
-        failure = self.reason or (self._sampling.failure if self._sampling else "")
-        if failure and not self._told:
+        latest = samples[-1] if samples else None
+        self.reason = self.reason or (self._sampling.failure if self._sampling else "")
+        found: dict[str, Any] = {}
+        if latest and self._clock() - latest.at_ns > STALE_INTERVALS * INTERVAL_S * 1e9:
+            self.reason = self.reason or "the driver has stopped answering"
+        elif latest and latest.values().keys().isdisjoint(TOLD):
+            self.reason = (
+                self.reason or f"the GPU tells nothing any more ({latest.clock_mhz.note or latest.clock_mhz.status})"
+            )
+        elif latest:
+            found["gpu"] = row(latest)
+            if self._settling(latest):
+                # Its neighbours cannot be told from the worker before.
+                found["gpu"] = msgspec.structs.replace(found["gpu"], others=None)
+        if self.reason and not self._told:
             self._told = True
-            found["unreadable"] = {"gpu": f"absent: {failure}"}
+            found["unreadable"] = {"gpu": f"absent: {self.reason}"}
         return found
 
     def findings(self) -> list[schema.Finding]:
@@ -95,6 +133,17 @@ class GpuWatch(Watch):
             if sample is not None:
                 for finding in self._assess(sample).findings:
                     found.setdefault(finding.rule, finding)
+        if self._before is not None and self._after is not None:
+            for finding in changed(self._before, self._after, self._title):
+                found[finding.rule] = finding
+        if self.reason and samples:
+            found["gpu.unwatched"] = schema.Finding(
+                rule="gpu.unwatched",
+                severity="doubtful",
+                claim="The GPU's state was read for a part of the run only.",
+                evidence=[f"NVML: {self.reason}, after {len(samples)} samples"],
+                advice="look at the kernel's messages (dmesg) for what the driver says of the GPU",
+            )
         if not samples and self._before is None:
             found["gpu.unwatched"] = schema.Finding(
                 rule="gpu.unwatched",
@@ -108,16 +157,29 @@ class GpuWatch(Watch):
     def facts(self) -> dict[str, schema.Fact]:
         """What the working GPU showed: links train down and clocks drop at rest."""
         samples = self._sampling.samples if self._sampling else ()
-        return under_load([sample for sample in samples if self._of_a_worker(sample)], self._device.index)
+        # The fingerprint's facts go by NVML's numbers; torch counts only what CUDA_VISIBLE_DEVICES shows it.
+        index = self._sampler.index if self._sampler else self._device.index
+        return under_load([sample for sample in samples if self._of_a_worker(sample)], index)
 
     def _of_a_worker(self, sample: GpuSample) -> bool:
         """Whether a worker was running; a driver lists a process for a while after it has ended, which would look like a stranger."""
         spans = ((start + SETTLING_NS, end) for start, end in self._followed)
-        return any(start <= sample.at_ns and (end is None or sample.at_ns < end) for start, end in spans)
+        return any(start <= sample.at_ns and (end is None or sample.at_ns < end - RACE_NS) for start, end in spans)
+
+    def _settling(self, sample: GpuSample) -> bool:
+        """Whether a worker has just ended, or one has just been started, which may follow one that has."""
+        moments = [(start, start + SETTLING_NS) for start, _ in self._followed]
+        moments += [(end - RACE_NS, end + SETTLING_NS) for _, end in self._followed if end is not None]
+        return any(begin <= sample.at_ns < end for begin, end in moments)
+
+    @property
+    def _title(self) -> str:
+        return f"{self._device.index}: {self._device.name}"
 
     def _assess(self, sample: GpuSample) -> Verdict:
-        title = f"{self._device.index}: {self._device.name}"
-        return assess(sample, title, self._device.index, instance=bool(self._device.partition))
+        number = self._sampler.index if self._sampler else self._device.index
+        which, part = self._device.bus_id or number, bool(self._device.partition)
+        return assess(sample, self._title, which, instance=part, instances=self._instances)
 
 
 def family(pid: int) -> frozenset[int]:
@@ -129,12 +191,17 @@ def family(pid: int) -> frozenset[int]:
 
 
 def open_watch(device: schema.Device, library: Any = None) -> GpuWatch:
-    """The watch of a device, found by its place on PCI, else by its number. Never raises."""
+    """The watch of a device, found by its place on PCI, else by its number. Never raises, and never waits for a driver that hangs."""
     try:
-        sampler = GpuSampler(device.index, device.bus_id, library, own=(-1,))
-    except LookupError as error:
+        sampler = ask(lambda: GpuSampler(device.index, device.bus_id, library, own=(-1,)))
+        listed = ask(lambda: list_devices(library))
+    except (LookupError, NoAnswerError) as error:
         return GpuWatch(device, None, str(error))
-    return GpuWatch(device, sampler)
+    return GpuWatch(device, sampler, instances=choices.instances(listed, device.bus_id))
+
+
+TOLD = frozenset({"clock_mhz", "power_w", "temperature_c", "reasons", "busy_percent"})
+"""What every GPU tells; one that tells nothing of it is lost."""
 
 
 def row(sample: GpuSample) -> schema.Gpu:

@@ -93,8 +93,9 @@ def plan(
     knobs: frozenset[Knob] | None = None,
     which: Callable[[str], str | None] = shutil.which,
     probe: Probe = run_probe,
+    near: int | None = None,
 ) -> Launch:
-    """Plan how workers are started on this machine. `environ` is the user's environment.
+    """Plan how workers are started on this machine. `environ` is the user's environment, `near` the NUMA node of a measured device.
 
     `knobs` replaces those of the request's profile. `which` and `probe` are replaced in tests.
 
@@ -102,7 +103,7 @@ def plan(
         UserError: cores and nodes that cannot be used here, or threads that contradict the environment.
     """
     request = request or LaunchRequest()
-    draft = _Draft(topology, libraries, environ, request, PROFILES[request.settings], which, probe)
+    draft = _Draft(topology, libraries, environ, request, PROFILES[request.settings], which, probe, near)
     if knobs is not None:
         return draft.launch(knobs)
     # Cores and threads that were asked for hold in any profile.
@@ -126,7 +127,9 @@ class _Draft:
         profile: Profile,
         which: Callable[[str], str | None],
         probe: Probe,
+        near: int | None = None,
     ) -> None:
+        self.near = near
         self.topology = topology
         self.libraries = libraries
         self.environ = environ
@@ -143,7 +146,7 @@ class _Draft:
 
     def launch(self, knobs: frozenset[Knob]) -> Launch:
         """Carry out the knobs."""
-        placement = placements.choose(self.topology, self.request)
+        placement = placements.choose(self.topology, self.request, self.near)
         if "numactl" in knobs:
             self._place(placement)
         self._preload(knobs)

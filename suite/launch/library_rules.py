@@ -14,6 +14,8 @@ JEMALLOC = r"<jemalloc>: (?=.*\b(?:[Ii]nvalid|[Oo]ut-of-range|[Mm]alformed|[Cc]o
 """jemalloc's remarks on its options; others ("MADV_DONTNEED does not work") are none."""
 OPENMP = r"OMP: |libgomp: "
 INTEL = ("libiomp", "libomp")
+OF_LIBRARIES = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK")
+"""scikit-learn sets them on its import, and transformers imports it where it is there: nobody asked for them unless they were requested."""
 
 
 def preload_ignored(seen: Sighting) -> Iterator[Explained]:
@@ -95,7 +97,9 @@ def kmp_without_libiomp5(seen: Sighting) -> Iterator[Explained]:
     """launch.kmp-without-libiomp5: only Intel's and LLVM's run-times read KMP_*."""
 
     def variables(effective: Effective) -> list[str]:
-        return sorted(name for name in effective.environment if name.startswith("KMP_"))
+        found = sorted(name for name in effective.environment if name.startswith("KMP_"))
+        requested = {name for name, row in seen.settings.items() if row.requested is not None}
+        return [name for name in found if name not in OF_LIBRARIES or name in requested]
 
     ignored = [
         effective

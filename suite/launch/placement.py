@@ -10,8 +10,10 @@ from suite.fingerprint.files import format_cpulist, parse_cpulist
 from suite.launch.topology import Placement, Topology
 
 
-def choose(topology: Topology, request: LaunchRequest) -> Placement:
+def choose(topology: Topology, request: LaunchRequest, near: int | None = None) -> Placement:
     """The placement for `request`: its cores as named, else the physical cores of its nodes, else those of the first socket.
+
+    The first socket is the one with node `near`, where that is given.
 
     `smt` takes all allowed hardware threads of the chosen cores. CPUs that the user named are taken as they are.
 
@@ -31,7 +33,7 @@ def choose(topology: Topology, request: LaunchRequest) -> Placement:
             )
         chosen = Placement(cores, nodes, f"physical cores of node {format_cpulist(nodes)}, as asked for")
     else:
-        chosen = topology.first_socket()
+        chosen = topology.first_socket(near)
     if not request.smt or request.cores:
         return chosen
     threads = {number for core in chosen.cores for number in topology.cpus[core].siblings} & set(topology.allowed)

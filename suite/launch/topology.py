@@ -75,20 +75,23 @@ class Topology:
             lowest.setdefault(self.cpus[number].core, number)
         return sorted(lowest.values())
 
-    def first_socket(self) -> Placement:
+    def first_socket(self, near: int | None = None) -> Placement:
         """The default placement: physical cores of the socket that holds the lowest-numbered allowed CPU.
 
+        Of the NUMA node `near`, where an allowed CPU is on it: a device is handed its work from its own socket.
         On a hybrid part only its performance cores are taken, since OpenMP's static schedule gives every thread equal
         work. Nodes are those of the cores, as far as the process may use their memory.
         """
         cores = [self.cpus[number] for number in self.physical_cores()]
-        package = cores[0].package
+        beside = [cpu for cpu in cores if near is not None and cpu.node == near]
+        package = (beside or cores)[0].package
         if package is None:
             reason = "sysfs does not name sockets, so all allowed physical cores are taken"
         else:
             # A CPU without a package beside CPUs that have one is taken too rather than silently lost.
             cores = [cpu for cpu in cores if cpu.package in (package, None)]
-            reason = f"physical cores of socket {package}, the first among the allowed CPUs"
+            why = f"on whose node {near} the measured device is" if beside else "the first among the allowed CPUs"
+            reason = f"physical cores of socket {package}, {why}"
         if len({cpu.kind for cpu in cores}) > 1:
             fastest = [cpu for cpu in cores if cpu.kind == "performance"]
             reason += f"; {len(cores) - len(fastest)} efficiency cores of this hybrid part are left out"

@@ -14,6 +14,7 @@ from suite.device.monitor import Monitor
 from suite.device.nvml import GpuSampler
 
 US = 1_000
+RECORD_NS = 7 * US
 
 
 class Timeline:
@@ -37,9 +38,13 @@ class Timeline:
 
 
 class FakeCuda:
-    """torch.cuda as far as the suite calls it, on a timeline. `waits` False: its synchronise returns at once."""
+    """torch.cuda as far as the suite calls it, on a timeline. `waits` False: its synchronise returns at once.
+
+    `record_ns` is what recording an event costs the host, as on an H200: work that is bound by the host pays it within an iteration.
+    """
 
     def __init__(self, timeline: Timeline, names: tuple[str, ...] = ("NVIDIA H200",), *, waits: bool = True) -> None:
+        self.record_ns = RECORD_NS
         self.timeline, self.names, self.waits = timeline, names, waits
         self.chosen: int | None = None
         self.refuses_early = True
@@ -52,6 +57,11 @@ class FakeCuda:
 
             def record(self) -> None:
                 self.at = max(outer.timeline.free, outer.timeline.host)
+                outer.timeline.host += outer.record_ns
+
+            def query(self) -> bool:
+                outer.timeline.host += US
+                return bool(self.at <= outer.timeline.host)
 
             def elapsed_time(self, end: Event) -> float:
                 if end.at > outer.timeline.host and outer.refuses_early:
@@ -117,11 +127,15 @@ class NvmlRefused(Exception):
 
 
 class FakeNvml:
-    """NVML as far as a sampler asks it. `states` are (clock in MHz, mask of reasons) one after the other; the last one stays."""
+    """NVML as far as a sampler asks it. `states` are (clock in MHz, mask of reasons) one after the other; the last one stays.
+
+    While it is `held`, no state follows the one that was told last.
+    """
 
     NVMLError = NvmlRefused
     NVML_CLOCK_GRAPHICS, NVML_CLOCK_SM, NVML_CLOCK_MEM = 0, 1, 2
     NVML_TEMPERATURE_GPU = 0
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 1, 0
     nvmlMemory_v2 = 2
 
     def __init__(
@@ -131,12 +145,19 @@ class FakeNvml:
         refuses: int = 0,
         mig: int | None = None,
         mode: int = 0,
+        number: int = 0,
+        errors: int = 0,
+        watts: int = 700,
+        persistence: int = 1,
     ) -> None:
         self.states = list(states)
-        self.mig, self.mode = mig, mode
+        self.mig, self.mode, self.number, self.persistence = mig, mode, number, persistence
         self.strangers = strangers
+        self.errors, self.watts = errors, watts
+        self.lost = self.hangs = False
         self.refuses = refuses
         self.now = self.states[0]
+        self.held = False
 
     def nvmlInit(self) -> None:
         if self.refuses:
@@ -155,9 +176,14 @@ class FakeNvml:
         return 0
 
     def nvmlDeviceGetClockInfo(self, handle: int, kind: int) -> int:
+        while self.hangs:
+            time.sleep(0.01)
+        if self.lost:
+            raise NvmlRefused(15)
         if kind == self.NVML_CLOCK_MEM:
             return 3201
-        self.now = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if not self.held:
+            self.now = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         return self.now[0]
 
     def nvmlDeviceGetMaxClockInfo(self, handle: int, kind: int) -> int:
@@ -167,13 +193,31 @@ class FakeNvml:
         return 1980
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:
+        if self.lost:
+            raise NvmlRefused(15)
         return self.now[1]
 
     def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
+        if self.lost:
+            raise NvmlRefused(15)
         return 412_000
 
     def nvmlDeviceGetTemperature(self, handle: int, kind: int) -> int:
+        if self.lost:
+            raise NvmlRefused(15)
         return 51
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, since: int) -> int:
+        return self.errors
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: int) -> int:
+        return self.watts * 1000
+
+    def nvmlDeviceGetIndex(self, handle: int) -> int:
+        return self.number
+
+    def nvmlDeviceGetPersistenceMode(self, handle: int) -> int:
+        return self.persistence
 
     def nvmlDeviceGetMigMode(self, handle: int) -> list[int]:
         if self.mig is None:
@@ -215,4 +259,14 @@ def open_device(description: schema.Device) -> CudaDevice:
     cuda.broken = RuntimeError(BROKEN) if BROKEN else None
     opened = open_cuda(description, cuda, "cpu")
     opened.profiler_activities = ("CPU",)  # type: ignore[assignment]
+    nvml, usual = getattr(opened.monitor._sampler, "_nvml", SimpleNamespace()), opened.load
+
+    def load(*arguments: Any) -> int | None:
+        nvml.held = True
+        try:
+            return usual(*arguments)
+        finally:
+            nvml.held = False
+
+    opened.load = load  # type: ignore[method-assign]
     return opened

@@ -22,9 +22,11 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "docs" / "samples" / "h200" / "20261129-230109-smoke-7017"
 
 
-def start(arguments: list[str], **planted: object) -> subprocess.CompletedProcess[str]:
+def start(
+    arguments: list[str], exported: dict[str, str] | None = None, **planted: object
+) -> subprocess.CompletedProcess[str]:
     site = f"{Path(__file__).parent / 'site'}:{ROOT}"
-    environment = {**os.environ, "PYTHONPATH": site, "GPU_DOUBLE": json.dumps(planted)}
+    environment = {**os.environ, "PYTHONPATH": site, "GPU_DOUBLE": json.dumps(planted), **(exported or {})}
     return subprocess.run(
         [sys.executable, "-m", *arguments],
         env=environment,
@@ -43,7 +45,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Compl
     arguments = ["suite", "bench-gpu", "--preset", "smoke", "--cases", "matmul_add/64-bf16", "--arms", "eager"]
     arguments += ["--settings", "untuned", "--walkthrough", "--passes", "cold", "--output", str(output)]
     # The first state is taken when the worker describes its device.
-    done = start(arguments, states=[[1980, 0], [1200, THERMAL], [1980, 0]], strangers=[999_999_9, 999_999_8])
+    states = [[1980, 0], [1200, THERMAL], [1980, 0]]
+    done = start(arguments, {"NVIDIA_TF32_OVERRIDE": "1"}, states=states, strangers=[999_999_9, 999_999_8])
     assert done.returncode == 0, done.stdout + done.stderr
     return done, reader.load(reader.runs(output)[0])
 
@@ -56,6 +59,15 @@ def test_several_gpus_are_named_and_one_is_measured(finished: Finished) -> None:
     assert "measured on cuda device 0, NVIDIA Test GPU; visible: 0: NVIDIA Test GPU, 1: NVIDIA Other GPU" in done.stdout
     assert (loaded.run.device.kind, loaded.run.device.index, loaded.run.device.name) == ("cuda", 0, "NVIDIA Test GPU")
     assert loaded.run.device.clock_mhz == 1980
+
+
+def test_an_exported_precision_is_not_handed_on_and_the_one_in_force_is_said(finished: Finished) -> None:
+    done, loaded = finished
+    assert "note: NVIDIA_TF32_OVERRIDE=1 is not handed on to workers" in done.stdout
+    assert any("NVIDIA_TF32_OVERRIDE=1" in e.message for e in loaded.events if isinstance(e, schema.Noted))
+    effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
+    assert effectives and not any("NVIDIA_TF32_OVERRIDE" in event.environment for event in effectives)
+    assert "products of matmul_add/64-bf16-hot in highest: float32 as it is" in done.stdout
 
 
 def test_the_command_that_repeats_the_run_is_one_that_make_has(finished: Finished) -> None:

@@ -23,65 +23,57 @@ def sample(**changed: Any) -> GpuSample:
 
 
 def test_a_block_at_full_clock_and_without_reasons_is_not_flagged():
-    judged = judge([sample(), sample(ClockSM=1980)])
+    judged = judge(sample(ClockSM=1980))
     assert (judged.flags, judged.retake, judged.unknown) == ((), False, ())
 
 
 def test_a_low_clock_is_flagged_with_both_numbers_and_the_block_retaken():
-    judged = judge([sample(ClockSM=900, DefaultApplicationsClock=1410)])
+    judged = judge(sample(ClockSM=900, DefaultApplicationsClock=1410))
     assert judged.flags == ("below 75 % of the default clock: 900 of 1410 MHz",)
     assert judged.retake
 
 
 @pytest.mark.parametrize(("clock", "flagged"), [(1057, True), (1058, False)])
 def test_the_limit_is_75_percent_of_the_default(clock: int, flagged: bool):
-    assert bool(judge([sample(ClockSM=clock, DefaultApplicationsClock=1410)]).flags) == flagged
+    assert bool(judge(sample(ClockSM=clock, DefaultApplicationsClock=1410)).flags) == flagged
 
 
-def test_a_default_clock_that_is_given_goes_before_the_drivers():
-    assert judge([sample(ClockSM=1740)], default_clock_mhz=2400).retake
-    assert not judge([sample(ClockSM=1740)], default_clock_mhz=1800).flags
-
-
-def test_readings_at_the_edges_of_a_block_do_not_lower_its_clock():
-    edges = [sample(ClockSM=345, CurrentClocksEventReasons=IDLE)] * 3
-    assert judge([*edges, sample(ClockSM=1900)]).flags == ()
-    only_edges = judge(edges)
-    assert (only_edges.flags, only_edges.retake) == ((), False)
-    assert only_edges.unknown == ("the clock under load: the GPU was idle at each reading",)
+def test_a_reading_of_a_gpu_at_rest_judges_nothing():
+    judged = judge(sample(ClockSM=345, CurrentClocksEventReasons=IDLE))
+    assert (judged.flags, judged.retake) == ((), False)
+    assert judged.unknown == ("the clock under load: the GPU was idle when it was asked",)
+    assert judged.conditions == ("not judged: the clock under load: the GPU was idle when it was asked",)
 
 
 @pytest.mark.parametrize("mask", [0, IDLE, 0x2, 0x10, 0x100, 0x112])
 def test_harmless_reasons_are_no_flags(mask: int):
-    assert judge([sample(CurrentClocksEventReasons=mask)]).flags == ()
+    assert judge(sample(CurrentClocksEventReasons=mask)).flags == ()
 
 
 @pytest.mark.parametrize(
     ("mask", "flag", "retake"),
     [
-        (HW_THERMAL, "slowed down: hardware thermal slowdown (thermal), in 1 of 2 readings", True),
-        (SW_THERMAL, "slowed down: software thermal slowdown (thermal), in 1 of 2 readings", True),
-        (HW_SLOWDOWN, "slowed down: hardware slowdown (hardware), in 1 of 2 readings", True),
-        (POWER_BRAKE, "slowed down: hardware power brake slowdown (power), in 1 of 2 readings", True),
-        (POWER_CAP, "slowed down: software power cap (power), in 1 of 2 readings", False),
-        (1 << 20, "slowed down: bit 20 (unknown), in 1 of 2 readings", True),
+        (HW_THERMAL, "slowed down: hardware thermal slowdown (thermal)", True),
+        (SW_THERMAL, "slowed down: software thermal slowdown (thermal)", True),
+        (HW_SLOWDOWN, "slowed down: hardware slowdown (hardware)", True),
+        (POWER_BRAKE, "slowed down: hardware power brake slowdown (power)", True),
+        (POWER_CAP, "slowed down: software power cap (power)", False),
+        (1 << 20, "slowed down: bit 20 (unknown)", True),
     ],
 )
-def test_a_reason_in_any_reading_flags_the_block_and_only_its_own_power_limit_is_not_retaken(
-    mask: int, flag: str, retake: bool
-):
-    judged = judge([sample(), sample(CurrentClocksEventReasons=mask)])
+def test_a_reason_flags_the_block_and_only_its_own_power_limit_is_not_retaken(mask: int, flag: str, retake: bool):
+    judged = judge(sample(CurrentClocksEventReasons=mask))
     assert (judged.flags, judged.retake) == ((flag,), retake)
 
 
 def test_a_power_limit_that_costs_a_quarter_of_the_clock_is_retaken():
-    judged = judge([sample(ClockSM=1200, CurrentClocksEventReasons=POWER_CAP)])
+    judged = judge(sample(ClockSM=1200, CurrentClocksEventReasons=POWER_CAP))
     assert len(judged.flags) == 2 and judged.retake
 
 
 def test_what_was_not_read_is_unknown_and_no_flag():
-    assert judge([]).unknown == ("the GPU's state was not read while the block ran",)
-    judged = judge([sample(ClockSM="NVML_ERROR_NOT_SUPPORTED", CurrentClocksEventReasons="NVML_ERROR_NO_PERMISSION")])
+    assert judge(None).unknown == ("the clock: the GPU's state was not read while the block ran",)
+    judged = judge(sample(ClockSM="NVML_ERROR_NOT_SUPPORTED", CurrentClocksEventReasons="NVML_ERROR_NO_PERMISSION"))
     assert judged.flags == () and not judged.retake
     assert judged.unknown == (
         "the clock: not supported by this GPU",
@@ -163,6 +155,13 @@ def test_a_mig_instance_that_was_named_is_measured_and_said_to_be_a_part():
     assert [each.rule for each in verdict.findings] == ["gpu.mig"]
 
 
+def test_a_divided_gpu_is_refused_with_the_names_of_its_instances_and_how_to_choose_one():
+    parts = ["0.0: NVIDIA H200 MIG 1g.18gb", "0.1: NVIDIA H200 MIG 2g.35gb"]
+    (refusal,) = assess(sample(MigMode=[1, 1]), TITLE, instances=parts).refusals
+    assert all(part in refusal.advice for part in parts)
+    assert "CUDA_VISIBLE_DEVICES=MIG-..." in refusal.advice and "nvidia-smi -L" in refusal.advice
+
+
 def test_advice_names_an_administrator_and_that_the_suite_changes_nothing():
     advised = [assess(sample(**changed), TITLE).findings[0].advice for changed, *_ in FOUND]
     settings = [each for each in advised if "nvidia-smi -i" in each]
@@ -171,13 +170,15 @@ def test_advice_names_an_administrator_and_that_the_suite_changes_nothing():
 
 
 def test_the_number_in_the_advice_is_the_gpus_own():
-    finding = assess(sample(PersistenceMode=0), "GPU 5", index=5).findings[0]
+    finding = assess(sample(PersistenceMode=0), "GPU 5", which=5).findings[0]
     assert "nvidia-smi -i 5 -pm 1" in finding.advice
 
 
 def test_an_idle_link_is_not_judged():
     resting = sample(CurrPcieLinkWidth=8, CurrPcieLinkGeneration=1, CurrentClocksEventReasons=IDLE)
     assert assess(resting, TITLE).findings == ()
+    lingering = sample(CurrPcieLinkWidth=8, UtilizationRates={"gpu": 0, "memory": 0})
+    assert assess(lingering, TITLE).findings == ()
     silent = {"CurrPcieLinkWidth": 8, "CurrentClocksEventReasons": "NVML_ERROR_NOT_SUPPORTED"}
     busy = assess(sample(**silent), TITLE).findings
     rested = assess(sample(**silent, UtilizationRates={"gpu": 0, "memory": 0}), TITLE).findings

@@ -6,17 +6,20 @@ import pytest
 import torch
 
 from suite.bundle import schema
+from suite.device import nvml
+from suite.device.choices import device_line
 from suite.device.contract import DeviceUnavailableError, RefusedMeasurementError
-from suite.device.cuda import BURST, FLUSH_FACTOR, open_device
+from suite.device.cuda import BURST, FLUSH_FACTOR, CudaDevice, open_device
 from tests import samples
-from tests.device.fake import THERMAL, US, FakeCuda, FakeNvml, Timeline, device
+from tests.device.fake import RECORD_NS, THERMAL, US, FakeCuda, FakeNvml, Timeline, device
+from tests.device.recordings import h200, instance, player
 
 
 def test_an_iteration_is_what_the_device_worked_not_what_the_host_took() -> None:
     timeline = Timeline()
     measured = device(timeline)[0].time_block(timeline.work(2 * US, 50 * US), 10, 4, "hot")
-    # The first iteration begins on an idle device, which waits for the host once.
-    assert measured.iterations_ns == [202 * US] + [200 * US] * 9
+    # The first iteration begins on an idle device, which waits for the host once: for recording an event, and for a call.
+    assert measured.iterations_ns == [RECORD_NS + 202 * US] + [200 * US] * 9
     assert measured.enqueue_ns == 2 * US
     assert measured.host_ns is not None and measured.host_ns >= sum(measured.iterations_ns)
 
@@ -24,7 +27,7 @@ def test_an_iteration_is_what_the_device_worked_not_what_the_host_took() -> None
 def test_work_that_the_host_hands_over_too_slowly_is_as_slow_as_the_host() -> None:
     timeline = Timeline()
     measured = device(timeline)[0].time_block(timeline.work(30 * US, 5 * US), 5, 10, "hot")
-    assert all(abs(each - 300 * US) <= 5 * US for each in measured.iterations_ns)
+    assert all(abs(each - 300 * US - RECORD_NS) <= 5 * US for each in measured.iterations_ns)
     assert measured.enqueue_ns == 30 * US
 
 
@@ -81,6 +84,43 @@ def test_the_hosts_time_is_taken_from_a_burst_into_an_empty_queue() -> None:
     assert len(calls) == BURST and timeline.host >= timeline.free
 
 
+class SlowNvml(FakeNvml):
+    """NVML whose reading takes the host's time: 3 ms, as on an H200."""
+
+    timeline: Timeline
+
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
+        self.timeline.host += 3000 * US
+        return super().nvmlDeviceGetPowerUsage(handle)
+
+
+def read_slowly(timeline: Timeline, **options: bool) -> tuple[CudaDevice, FakeCuda]:
+    nvml = SlowNvml()
+    nvml.timeline = timeline
+    return device(timeline, nvml, **options)
+
+
+def test_the_hosts_time_is_without_the_reading_where_the_device_was_done_before() -> None:
+    timeline = Timeline()
+    measured = read_slowly(timeline)[0].time_block(timeline.work(30 * US, 5 * US), 5, 10, "hot")
+    assert measured.host_ns is not None
+    assert 5 * 300 * US <= measured.host_ns <= 5 * (300 * US + 2 * RECORD_NS) + 10 * US
+
+
+def test_the_hosts_time_lasts_until_the_device_is_done_where_it_outlasts_the_reading() -> None:
+    timeline = Timeline()
+    measured = read_slowly(timeline)[0].time_block(timeline.work(2 * US, 1000 * US), 10, 1, "hot")
+    assert measured.host_ns is not None and 10_000 * US <= measured.host_ns <= 10_100 * US
+
+
+def test_a_missing_synchronise_is_refused_though_the_reading_takes_longer_than_the_block() -> None:
+    timeline = Timeline()
+    under_test, cuda = read_slowly(timeline, waits=False)
+    cuda.refuses_early = False
+    with pytest.raises(RefusedMeasurementError, match="host's clock showed only"):
+        under_test.time_block(timeline.work(2 * US, 100 * US), 10, 1, "hot")
+
+
 def test_a_throttled_block_says_so_and_its_clock() -> None:
     timeline = Timeline()
     measured = device(timeline, FakeNvml(((1980, 0), (1200, THERMAL))))[0]
@@ -96,13 +136,15 @@ IDLE = 1
 def test_a_gpu_that_had_finished_when_it_was_asked_is_not_called_slow() -> None:
     timeline = Timeline()
     block = device(timeline, FakeNvml(((345, IDLE),)))[0].time_block(timeline.work(2 * US, 5 * US), 3, 1, "hot")
-    assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (), False)
+    said = "not judged: the clock under load: the GPU was idle when it was asked"
+    assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (said,), False)
 
 
-def test_without_nvml_a_block_has_no_clock_and_no_conditions() -> None:
+def test_without_nvml_a_block_has_no_clock_and_says_that_it_was_not_judged() -> None:
     timeline = Timeline()
     block = device(timeline)[0].time_block(timeline.work(2 * US, 50 * US), 3, 1, "hot")
-    assert (block.clock_mhz, block.conditions) == (None, ())
+    said = "not judged: the clock: the GPU's state was not read while the block ran"
+    assert (block.clock_mhz, block.conditions, block.disturbed) == (None, (said,), False)
 
 
 def test_the_clocks_resolution_is_never_thought_worse_than_documented() -> None:
@@ -142,6 +184,42 @@ def test_a_number_that_no_gpu_has_names_those_there_are() -> None:
         DeviceUnavailableError, match=r"no GPU 2; visible to torch: 0 \(NVIDIA H200\), 1 \(NVIDIA A100\)"
     ):
         open_device(schema.Device(kind="cuda", index=2), cuda, "cpu")
+
+
+DIVIDED = (
+    h200(MigMode=[1, 1], MaxMigDeviceCount=2),
+    instance(0, 0, "1g.18gb", 1 << 34),
+    instance(1, 0, "2g.35gb", 1 << 35),
+)
+
+
+def test_on_a_divided_gpu_all_instances_are_named_and_how_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several instances torch sees only the first."""
+    monkeypatch.setattr(nvml, "_binding", lambda: player(*DIVIDED))
+    cuda = FakeCuda(Timeline(), ("NVIDIA H200 MIG 1g.18gb",))
+    with pytest.raises(DeviceUnavailableError) as refused:
+        open_device(schema.Device(kind="cuda", index=1), cuda, "cpu")
+    text = str(refused.value)
+    assert "instances: 0.0: NVIDIA H200 MIG 1g.18gb, 0.1: NVIDIA H200 MIG 2g.35gb" in text
+    assert "CUDA_VISIBLE_DEVICES=MIG-..." in text and "MIG-0000" not in text
+    found = open_device(schema.Device(kind="cuda", index=0), cuda, "cpu").description
+    assert found.visible[1:] == ["instance 0.0: NVIDIA H200 MIG 1g.18gb", "instance 0.1: NVIDIA H200 MIG 2g.35gb"]
+    assert "nvidia-smi -L" in device_line(found)
+
+
+def test_a_gpu_that_is_hidden_from_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_binding", lambda: player(h200(0), h200(1, "NVIDIA A100")))
+    with pytest.raises(DeviceUnavailableError, match=r"the driver has 0: NVIDIA H200, 1: NVIDIA A100 \(see CUDA_VIS"):
+        open_device(schema.Device(kind="cuda", index=1), FakeCuda(Timeline()), "cpu")
+
+
+def test_a_driver_that_is_too_old_is_told_with_the_least_that_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "_binding", lambda: player(h200(), driver="535.104.05", cuda=12020))
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    cuda = FakeCuda(Timeline())
+    cuda.broken = RuntimeError("The NVIDIA driver on your system is too old (found version 12020). Please update")
+    with pytest.raises(DeviceUnavailableError, match=r"the driver 535.104.05 is for CUDA 12.2.*\(at least 580\)"):
+        open_device(schema.Device(kind="cuda"), cuda, "cpu")
 
 
 @pytest.mark.parametrize(

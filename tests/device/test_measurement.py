@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import statistics
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from suite.bundle import reader, schema
@@ -59,6 +63,8 @@ def measurement(
     )
     found = Measurement(assignment, bundle, Reporter(-1), under_test)
     found.calls = {"eager": call}
+    # The device's own clock is the host's, where it is simulated.
+    found.now = getattr(under_test, "_clock", found.now)
     return found
 
 
@@ -165,3 +171,142 @@ def test_a_cold_case_makes_one_call_an_iteration(tmp_path: Path) -> None:
     assert plan.calls_per_iteration == {"eager": 1}
     found._settled_block(SLOT, plan)
     assert asked == ["1 cold"]
+
+
+def planned(tmp_path: Path, name: str, **changes: Any) -> tuple[schema.Planned, Measurement]:
+    """The plan over an eager arm that is bound by the host and a replayed one that is not."""
+    timeline = Timeline()
+    found = measurement(tmp_path, on_gpu(timeline), None, name)
+    found.case = msgspec.structs.replace(found.case, floating_point_operations=None, minimum_bytes=None, **changes)
+    found.calls = {"eager": timeline.work(30 * US, 5 * US), "replayed": timeline.work(8 * US, 9 * US)}
+    return found._plan(found._warm_up()), found
+
+
+@pytest.mark.parametrize("fixed", [{}, {"warmup_iterations": 10, "measured_iterations": 100}])
+def test_what_an_event_costs_is_a_hundredth_at_most_and_alike_for_all_arms(
+    tmp_path: Path, fixed: dict[str, int]
+) -> None:
+    plan, found = planned(tmp_path, "matmul_add/64-bf16-hot", **fixed)
+    assert len(set(plan.calls_per_iteration.values())) == 1
+    for label, true_ns in (("eager", 30 * US), ("replayed", 9 * US)):
+        slot = Slot(block=0, pair=0, position=0, arm=label)
+        block = found._timed_block(slot, plan, 0)
+        a_call = statistics.median(block.iterations_ns) / block.calls_per_iteration
+        assert true_ns <= a_call <= true_ns * 1.01
+
+
+def test_a_cold_iteration_stays_one_call(tmp_path: Path) -> None:
+    timeline = Timeline()
+    found = measurement(tmp_path, on_gpu(timeline), None, "pointwise_chain/64x64-fp32-cold")
+    found.calls = {"eager": timeline.work(50 * US, 5 * US), "replayed": timeline.work(8 * US, 60 * US)}
+    plan = found._plan(found._warm_up())
+    assert set(plan.calls_per_iteration.values()) == {1}
+
+
+def test_a_cold_case_is_planned_by_cold_times_and_with_the_flush(tmp_path: Path) -> None:
+    """A call of 10 us from the cache and of 60 without, after a flush of 200."""
+    timeline = Timeline()
+    found = measurement(tmp_path, on_gpu(timeline), None, "pointwise_chain/64x64-fp32-cold")
+    cold = [False]
+
+    class Buffer:
+        def zero_(self) -> None:
+            timeline.work(1 * US, 200 * US)()
+            cold[0] = True
+
+    def call() -> None:
+        timeline.work(2 * US, 60 * US if cold[0] else 10 * US)()
+        cold[0] = False
+
+    found.device._flushed = Buffer()  # type: ignore[attr-defined]
+    found.calls = {"eager": call}
+    warmups = found._warm_up()
+    assert warmups["eager"].typical_ns == 60 * US
+    warm = dataclasses.replace(warmups["eager"], duration_ns=260 * US * len(warmups["eager"].iterations_ns))
+    block_ns = found.assignment.procedure.block_duration_ns
+    assert found._plan({"eager": warm}).iterations["eager"] == -(-block_ns // (260 * US))
+
+
+def test_on_the_processor_each_arm_keeps_its_own_number_of_calls(tmp_path: Path) -> None:
+    from suite.device.cpu import open_device
+
+    found = measurement(tmp_path, open_device(schema.Device()), None)  # type: ignore[arg-type]
+    found.calls = {"short": lambda: sum(range(10)), "long": lambda: sum(range(100_000))}
+    calls = found._plan(found._warm_up()).calls_per_iteration
+    assert calls["short"] > 10 * calls["long"]
+
+
+def conditionings(found: Measurement) -> list[schema.Conditioned]:
+    return [each for each in reader.load(found.bundle.path).events if isinstance(each, schema.Conditioned)]
+
+
+def test_the_first_block_waits_until_the_clock_under_all_arms_is_flat(tmp_path: Path) -> None:
+    timeline = Timeline()
+    falling = [(clock, 0) for clock in range(1980, 1650, -5)]
+    found = measurement(tmp_path, on_gpu(timeline, *falling, (1650, 0)), None)
+    order: list[str] = []
+
+    def arm(name: str) -> Any:
+        work = timeline.work(5 * US, 300 * US)
+        return lambda: (order.append(name), work())
+
+    found.calls = {"eager": arm("eager"), "inductor": arm("inductor")}
+    plan = msgspec.structs.replace(
+        PLAN,
+        order=list(found.calls),
+        iterations=dict.fromkeys(found.calls, 50),
+        calls_per_iteration=dict.fromkeys(found.calls, 1),
+    )
+    found._measure(plan)
+    (event,) = conditionings(found)
+    assert event.flat and event.before_block == 0 and event.clocks_mhz[0] > 1970 and event.clocks_mhz[-1] == 1650
+    second_ns = 1_000_000_000
+    assert second_ns <= event.duration_ns <= 3 * second_ns
+    changes = sum(before != after for before, after in itertools.pairwise(order))
+    assert changes >= 2 * len(event.clocks_mhz) - 1
+    assert {block.clock_mhz for block in reader.load(found.bundle.path).blocks} == {1650}
+
+
+def test_conditioning_ends_after_its_most_where_the_clock_never_rests(tmp_path: Path) -> None:
+    timeline = Timeline()
+    states = [(1980, 0), (1500, 0)] * 400
+    found = measurement(tmp_path, on_gpu(timeline, *states), timeline.work(5 * US, 50_000 * US))
+    found._condition(PLAN, 0, 10, 30)
+    (event,) = conditionings(found)
+    assert not event.flat and 3.0 <= event.duration_ns / 1e9 <= 3.3
+
+
+def test_where_no_clock_is_told_conditioning_is_one_cycle(tmp_path: Path) -> None:
+    timeline = Timeline()
+    found = measurement(tmp_path, device(timeline)[0], timeline.work(5 * US, 300 * US))
+    found._condition(PLAN, 0, 10, 30)
+    (event,) = conditionings(found)
+    assert (event.clocks_mhz, event.flat) == ([], False) and event.duration_ns < 10_000 * US
+
+
+def test_the_processor_is_not_conditioned(tmp_path: Path) -> None:
+    from suite.device.cpu import open_device
+
+    found = measurement(tmp_path, open_device(schema.Device()), lambda: sum(range(100)))  # type: ignore[arg-type]
+    found._condition(PLAN, 0, 10, 30)
+    assert conditionings(found) == []
+
+
+def test_before_a_block_is_measured_again_all_arms_load_the_device(tmp_path: Path) -> None:
+    timeline = Timeline()
+    found = measurement(tmp_path, on_gpu(timeline, (1980, 0), (1200, THERMAL), (1980, 0)), None)
+    order: list[str] = []
+    work = timeline.work(5 * US, 300 * US)
+    found.calls = {name: (lambda name=name: (order.append(name), work())) for name in ("eager", "inductor")}
+    plan = msgspec.structs.replace(
+        PLAN,
+        order=list(found.calls),
+        iterations=dict.fromkeys(found.calls, 50),
+        calls_per_iteration=dict.fromkeys(found.calls, 1),
+    )
+    found.device.monitor.read()  # type: ignore[attr-defined]
+    assert found._settled_block(SLOT, plan).retake == 1
+    (event,) = conditionings(found)
+    assert event.before_block == SLOT.block and "inductor" in order and order[-1] == "eager"
+    # What it took of the host: the block put aside, and the load.
+    assert found._retaken_ns >= event.duration_ns + 50 * 300 * US

@@ -290,8 +290,6 @@ def test_a_gpu_is_sampled_until_the_run_ends_and_no_longer():
     time.sleep(0.03)
     assert counting.asked == taken and sampling.failure == ""
     assert not [thread for thread in threading.enumerate() if thread.name == "gpu-sampling"]
-    times = [sample.at_ns for sample in sampling.samples]
-    assert sampling.between(times[1], times[2]) == sampling.samples[1:3]
 
 
 def test_a_sampler_that_fails_ends_the_sampling_and_not_the_run():

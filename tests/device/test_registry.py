@@ -123,6 +123,49 @@ def test_profiles_can_be_chosen_and_an_unknown_one_is_named() -> None:
         plan_cases(Request("quick", "matmul_add/64-bf16-hot", device=GPU, passes="colt"))
 
 
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Request("quick", "pointwise_chain", device=GPU, passes="colt"), "PASSES=colt has nothing to choose from"),
+        (Request("smoke", "matmul_add/64-bf16", device=GPU, passes="cold"), "with WALKTHROUGH=yes"),
+        (
+            Request("quick", "pointwise_chain", device=GPU, walkthrough=True),
+            "no chosen case has the walkthrough's profiles",
+        ),
+        (Request("quick", "matmul_add/64-bf16", profile=False, device=GPU, walkthrough=True), "leave PROFILE=no out"),
+    ],
+)
+def test_words_that_would_do_nothing_are_refused(request_: Request, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        plan_cases(request_)
+
+
+def test_a_continued_run_says_whether_the_walkthroughs_files_can_come_of_it() -> None:
+    from suite.session import _ignored
+
+    asked = Request("quick", device=GPU, walkthrough=True)
+    with_profiles = plan(Request("quick", "matmul_add/64-bf16", device=GPU), native("a test"), [])
+    without = plan(Request("quick", "pointwise_chain", device=GPU), native("a test"), [])
+    assert "WALKTHROUGH" not in _ignored(asked, with_profiles) and "WALKTHROUGH" in _ignored(asked, without)
+
+
+def test_files_that_cannot_be_written_or_do_not_exist_are_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from suite.__main__ import _walkthrough_files
+    from suite.profiling import walkthrough
+
+    def fails(bundle: Path) -> list[Path]:
+        raise ValueError("a trace that is cut off")
+
+    monkeypatch.setattr(walkthrough, "write", fails)
+    _walkthrough_files(tmp_path)
+    assert "could not be written (a trace that is cut off)" in capsys.readouterr().err
+    monkeypatch.setattr(walkthrough, "write", lambda bundle: [])
+    _walkthrough_files(tmp_path)
+    assert "none of its files is there" in capsys.readouterr().err
+
+
 def test_the_command_that_repeats_a_gpus_run_names_the_gpu() -> None:
     run = plan(Request("quick", "matmul_add/64-bf16", device=GPU, walkthrough=True), native("a test"), [])
     assert run.command == "make bench-gpu PRESET=quick CASES=matmul_add/64-bf16 DEVICE=1 WALKTHROUGH=yes"
@@ -137,3 +180,26 @@ def test_planning_for_a_gpu_never_imports_torch() -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_variables_that_change_arithmetic_or_waiting_are_taken_out_and_named() -> None:
+    environ = {"NVIDIA_TF32_OVERRIDE": "1", "CUDA_LAUNCH_BLOCKING": "1", "OMP_NUM_THREADS": "4"}
+    said = registry.clear(GPU, environ)
+    assert environ == {"OMP_NUM_THREADS": "4"}
+    assert [sentence.partition(" ")[0] for sentence in said] == ["NVIDIA_TF32_OVERRIDE=1", "CUDA_LAUNCH_BLOCKING=1"]
+    assert registry.clear(GPU, environ) == []
+
+
+def test_nothing_is_taken_out_for_a_processor() -> None:
+    environ = {"NVIDIA_TF32_OVERRIDE": "1"}
+    assert registry.clear(schema.Device(), environ) == [] and environ
+
+
+def test_the_precision_in_force_is_said_with_its_cases() -> None:
+    from tests import samples
+
+    cases = plan_cases(Request("quick", device=GPU))
+    said = registry.precisions(GPU, cases)
+    assert set(said) == {"highest: float32 as it is", "high: float32 rounded to TF32"}
+    assert all("tf32" in name for name in said["high: float32 rounded to TF32"])
+    assert registry.precisions(schema.Device(), [samples.case()]) == {}

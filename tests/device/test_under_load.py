@@ -54,3 +54,11 @@ def test_without_a_working_reading_every_fact_says_so():
         facts = under_load(samples)
         assert len(facts) == len(NAMES)
         assert {fact.note for fact in facts.values()} == {"the GPU was never read while it worked"}
+
+
+def test_a_gpu_that_calls_nothing_idle_but_ran_no_kernel_was_not_under_load():
+    lingering = sample(CurrentClocksEventReasons=0, UtilizationRates={"gpu": 0, "memory": 0}, CurrPcieLinkWidth=4)
+    assert {fact.status for fact in under_load([lingering]).values()} == {"absent"}
+    assert under_load([lingering, sample()])["gpu 0 pcie_width_under_load"].note == "of 1 reading under load"
+    untold = sample(UtilizationRates="NVML_ERROR_NOT_SUPPORTED")
+    assert under_load([untold])["gpu 0 pcie_width_under_load"].value == 16

@@ -7,7 +7,9 @@ import os
 import pytest
 
 from suite.bundle import schema
+from suite.device import sampling
 from suite.device import watch as watches
+from suite.device.nvml import GpuSampler
 from suite.device.watch import GpuWatch, open_watch
 from tests.device.fake import THERMAL, FakeNvml
 
@@ -56,7 +58,8 @@ def test_a_stranger_before_the_run_is_found_and_stays_found() -> None:
     assert "gpu.other-processes" in {finding.rule for finding in watch.findings()}
 
 
-def test_the_runs_own_worker_is_no_stranger() -> None:
+def test_the_runs_own_worker_is_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SETTLING_NS", 0)
     watch = open_watch(GPU, FakeNvml(strangers=(os.getpid(),)))
     watch.follow(os.getpid())
     assert seen(watch).fields()["gpu"].others == 0
@@ -110,3 +113,102 @@ def test_a_divided_gpu_is_refused_whole_and_measured_in_part() -> None:
     watch = open_watch(part, FakeNvml(mig=1))
     assert watch.refusals() == []
     assert "gpu.mig" in {finding.rule for finding in watch.findings()}
+
+
+def test_facts_and_advice_name_the_gpu_as_nvml_does_and_not_as_torch_counts() -> None:
+    """Under CUDA_VISIBLE_DEVICES=3 torch's device 0 is NVML's 3."""
+    shown = schema.Device(kind="cuda", name="NVIDIA H200", index=0, bus_id="00000000:4a:00.0")
+    watch = open_watch(shown, FakeNvml(number=3, persistence=0))
+    watch.refusals()
+    assert all(name.startswith("gpu 3 ") for name in watch.facts())
+    (advice,) = [finding.advice for finding in watch.findings() if finding.rule == "gpu.persistence"]
+    assert "nvidia-smi -i 00000000:4a:00.0 -pm 1" in advice
+    nowhere = open_watch(schema.Device(kind="cuda", name="NVIDIA H200"), FakeNvml(number=3, persistence=0))
+    nowhere.refusals()
+    assert any("nvidia-smi -i 3 -pm 1" in finding.advice for finding in nowhere.findings())
+
+
+def test_a_worker_that_has_just_ended_is_not_counted_among_others_in_telemetry() -> None:
+    """The driver lists it for a while after its end, and after the next one's start."""
+    watch = open_watch(GPU, FakeNvml(strangers=(4711,)))
+    watch.follow(4711)
+    watch.leave()
+    assert seen(watch).fields()["gpu"].others is None
+    watch.follow(4712)
+    assert seen_again(watch).fields()["gpu"].others is None
+
+
+def seen_again(watch: GpuWatch) -> GpuWatch:
+    assert watch._sampling is not None and watch._sampler is not None
+    watch._sampling._taken.append(watch._sampler.sample())
+    return watch
+
+
+def test_strangers_long_after_a_worker_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watches, "SETTLING_NS", 0)
+    watch = open_watch(GPU, FakeNvml(strangers=(os.getpid(), 4711)))
+    watch.follow(os.getpid())
+    assert seen(watch).fields()["gpu"].others == 1
+
+
+def test_a_sample_that_is_old_is_no_reading_and_why_is_told_once() -> None:
+    now = [0]
+    nvml = FakeNvml()
+    watch = GpuWatch(GPU, GpuSampler(library=nvml, clock=lambda: now[0]), clock=lambda: now[0])
+    assert "gpu" in seen(watch).fields()
+    now[0] = int(4 * watches.INTERVAL_S * 1e9)
+    assert "gpu" in watch.fields()
+    now[0] = int(6 * watches.INTERVAL_S * 1e9)
+    first, second = watch.fields(), watch.fields()
+    assert first == {"unreadable": {"gpu": "absent: the driver has stopped answering"}} and second == {}
+    (finding,) = [each for each in watch.findings() if each.rule == "gpu.unwatched"]
+    assert "for a part of the run only" in finding.claim and "stopped answering" in finding.evidence[0]
+
+
+def test_a_gpu_that_was_lost_is_no_reading() -> None:
+    nvml = FakeNvml()
+    watch = open_watch(GPU, nvml)
+    nvml.lost = True
+    fields = seen(watch).fields()
+    assert "gpu" not in fields and "fallen off the bus" in fields["unreadable"]["gpu"]
+
+
+def test_a_driver_that_hangs_hangs_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(sampling.ask, "__defaults__", (0.05,))
+    nvml = FakeNvml()
+    watch = open_watch(GPU, nvml)
+    nvml.hangs = True
+    try:
+        assert watch.refusals() == []
+        assert "did not answer within 0.05 s" in watch.fields()["unreadable"]["gpu"]
+    finally:
+        nvml.hangs = False
+
+
+def test_memory_errors_during_the_run_make_it_wrong() -> None:
+    nvml = FakeNvml(errors=2)
+    watch = open_watch(GPU, nvml)
+    watch.refusals()
+    nvml.errors = 5
+    found = {each.rule: each for each in seen(watch).findings()}
+    during = found["gpu.ecc-errors-during-run"]
+    assert during.severity == "wrong" and "had 3 memory errors" in during.claim
+    assert during.evidence[0].endswith("2 before, 5 after")
+
+
+def test_a_setting_that_somebody_changed_during_the_run_is_found() -> None:
+    nvml = FakeNvml()
+    watch = open_watch(GPU, nvml)
+    watch.refusals()
+    nvml.watts = 500
+    found = {each.rule: each for each in seen(watch).findings()}
+    assert found["gpu.setting-changed"].severity == "wrong"
+    assert "power limit w: 700" in found["gpu.setting-changed"].evidence[0]
+
+
+def test_a_run_in_which_nothing_changed_has_no_such_finding() -> None:
+    watch = open_watch(GPU, FakeNvml(errors=2))
+    watch.refusals()
+    rules = {each.rule for each in seen(watch).findings()}
+    assert not rules & {"gpu.setting-changed", "gpu.ecc-errors-during-run", "gpu.unwatched"}

@@ -117,6 +117,15 @@ def test_kmp_settings_without_libiomp5_name_the_run_time_that_answers() -> None:
     assert "27 of 27 addresses read" in found.evidence[2]
 
 
+def test_what_a_library_sets_within_the_worker_is_no_setting_that_is_ignored() -> None:
+    own = {"KMP_DUPLICATE_LIB_OK": "True", "KMP_INIT_AT_FORK": "FALSE"}
+    assert findings(launch(), [worker(environment=own)]) == []
+    (mixed,) = findings(launch(**KMP), [worker(environment=KMP | own)])
+    assert "KMP_DUPLICATE_LIB_OK" not in mixed.claim + mixed.evidence[0]
+    asked = findings(launch(KMP_INIT_AT_FORK="FALSE"), [worker(environment=own)])
+    assert "launch.kmp-without-libiomp5" in {finding.rule for finding in asked}
+
+
 def test_two_run_times_of_which_one_provably_idles_are_doubtful() -> None:
     seen = worker(mapped_libraries=BOTH, openmp_symbols={"libiomp5.so": SYMBOLS})
     found = only(findings(launch(), [seen]))
