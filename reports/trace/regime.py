@@ -62,7 +62,7 @@ def regime(device: Device, kernels: Sequence[KernelStats]) -> Regime:
 
 def _bound(busy: float, shares: dict[str, float]) -> tuple[Bound, str]:
     if busy < QUIET:
-        return "overhead-bound", f"the GPU works for {busy:.1%} of the window: what the host does decides the time"
+        return "overhead-bound", f"the GPU works for {busy:.1%} of the window: what keeps it waiting decides the time"
     arithmetic = sum(share for kernel_class, share in shares.items() if kernel_class in ARITHMETIC)
     traffic = sum(share for kernel_class, share in shares.items() if kernel_class in TRAFFIC)
     if busy < BUSY:
