@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.overview import busiest
+from reports.findings.overview import busiest, recoverable
 from reports.findings.words import no_gpu
 from reports.trace.analyse import Analysis
 from reports.trace.gaps import Cause
-from reports.trace.usage import Device
 from reports.words import share, us
-
-
-def recoverable(device: Device) -> float:
-    """Idle time that the program could have back: not what the profiler made, nor what nothing recorded explains."""
-    return sum(time for cause, time in device.idle_us.items() if cause not in (Cause.PROFILER, Cause.UNKNOWN))
 
 
 def idle(analysis: Analysis) -> Outcome:

@@ -53,6 +53,11 @@ def host_made(analysis: Analysis, device: Device) -> tuple[float, float]:
     return made, made / told if told > 0 else 0.0
 
 
+def recoverable(device: Device) -> float:
+    """Idle time that the program could have back: not what the profiler made, nor what nothing recorded explains."""
+    return sum(time for cause, time in device.idle_us.items() if cause not in (Cause.PROFILER, Cause.UNKNOWN))
+
+
 def overhead_bound(analysis: Analysis) -> Outcome:
     """R1."""
     if reason := no_gpu(analysis):
@@ -77,7 +82,7 @@ def overhead_bound(analysis: Analysis) -> Outcome:
             "Give each launch more work (larger batches or matrices), or pay for fewer launches: torch.compile fuses, and"
             ' mode="reduce-overhead" (CUDA graphs) launches many kernels at once. Faster kernels would not help.'
         ),
-        at_stake_us=made,
+        at_stake_us=recoverable(device),
     )
 
 
