@@ -83,7 +83,14 @@ def _timed(eager: ArmResult, arm: ArmResult) -> str:
 def _conditions(bundle: Loaded) -> tuple[str, ...]:
     blocks = [block for block in bundle.blocks if block.phase == "measure" and block.case.startswith(f"{WORKLOAD}/")]
     facts = bundle.fingerprint.facts.get("gpu", {}) if bundle.fingerprint else {}
-    limit = facts.get(f"gpu {bundle.run.device.index} power_limit_w")
+    # Facts go by NVML's numbers, which are not torch's where some GPUs are hidden: the place on PCI tells which is meant.
+    place = bundle.run.device.bus_id
+    numbered = (
+        name.removesuffix(" pci_bus_id")
+        for name, fact in facts.items()
+        if name.endswith(" pci_bus_id") and fact.value == place
+    )
+    limit = facts.get(f"{next(numbered, 'gpu')} power_limit_w") if place else None
     watts = f", at a power limit of {limit.value:g} W" if limit and isinstance(limit.value, int | float) else ""
     return tuple(
         f"{condition}{watts if 'power' in condition else ''}, in {count} of this run's {len(blocks)} timed blocks of {WORKLOAD}"

@@ -136,7 +136,7 @@ class GpuWatch(Watch):
         if self._before is not None and self._after is not None:
             for finding in changed(self._before, self._after, self._title):
                 found[finding.rule] = finding
-        if self.reason and samples:
+        if self.reason and (samples or self._before is not None):
             found["gpu.unwatched"] = schema.Finding(
                 rule="gpu.unwatched",
                 severity="doubtful",
