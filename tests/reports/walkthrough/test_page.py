@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reports import ask as command
@@ -123,10 +124,20 @@ def test_conditions_of_timed_blocks_are_counted_with_the_power_limit(tmp_path: P
         )
         for b in loaded.blocks[:2]
     ]
-    facts = {"gpu": {"gpu 0 power_limit_w": schema.Fact(value=700.0, source="NVML", status="ok")}}
+    # torch's GPU 0 is NVML's GPU 1: another is hidden from it.
+    values = {
+        "gpu 0 pci_bus_id": "00000000:19:00.0",
+        "gpu 0 power_limit_w": 350.0,
+        "gpu 1 pci_bus_id": "00000000:d9:00.0",
+        "gpu 1 power_limit_w": 700.0,
+    }
+    facts = {"gpu": {name: schema.Fact(value=value, source="NVML", status="ok") for name, value in values.items()}}
     changed = {f: getattr(loaded, f) for f in loaded.__struct_fields__}
     changed |= {
         "blocks": [*slowed, *loaded.blocks[2:]],
+        "run": msgspec.structs.replace(
+            loaded.run, device=msgspec.structs.replace(loaded.run.device, bus_id="00000000:d9:00.0")
+        ),
         "fingerprint": schema.Fingerprint(schema_version=schema.SCHEMA_VERSION, facts=facts),
     }
     again = reader.Loaded(**changed)
