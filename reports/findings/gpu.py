@@ -142,7 +142,7 @@ def uneven(analysis: Analysis) -> Outcome:
         why=f"the longest is more than {share(SPREAD)} above the median, at equal launch configuration and work",
         advice=(
             "Clocks, heat, power limits, other users of the GPU or its cache: look at the clock's telemetry, warm up longer, and report"
-            " medians. One recording of three steps cannot tell which call is typical."
+            " medians. One short recording cannot tell which call is typical."
         ),
         at_stake_us=sum(group.excess_us for group in groups),
     )

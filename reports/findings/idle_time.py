@@ -50,7 +50,7 @@ def idle(analysis: Analysis) -> Outcome:
 
 
 WORDS = {
-    Cause.HOST: "because the host had launched nothing",
+    Cause.HOST: "because the host had launched nothing, or had not returned from a launch",
     Cause.COLD: "in the cold first step, before its launches",
     Cause.LATENCY: "while launches were under way",
     Cause.QUEUED: "between kernels that were queued already",

@@ -28,6 +28,12 @@ def busiest(analysis: Analysis) -> tuple[Device, Regime]:
     return analysis.devices[number], analysis.regimes[number]
 
 
+def _explained(device: Device) -> float:
+    """How much faster at most, if the idle time that has a recorded cause of the program's were gone."""
+    rest = device.window_us - recoverable(device)
+    return device.window_us / rest if rest > 0 else float("inf")
+
+
 def _counterfactual(found: Regime) -> str:
     return (
         f"launches that cost nothing would give at most {factor(found.free_launches)}x; kernels twice as fast at most"
@@ -37,6 +43,11 @@ def _counterfactual(found: Regime) -> str:
 
 HOST_MADE = (Cause.HOST, Cause.COLD, Cause.LATENCY)
 HOST_LEAST = 0.5
+MOSTLY = 0.5
+RECORD_AGAIN = (
+    "First record again, with steps of warm-up before: most of this idle time is the profiler's own, or has no recorded"
+    " cause. Then: "
+)
 
 
 def host_made(analysis: Analysis, device: Device) -> tuple[float, float]:
@@ -76,9 +87,10 @@ def overhead_bound(analysis: Analysis) -> Outcome:
         Evidence(f"CPU self time {us(cpu)} (waiting for the GPU included), GPU busy {us(device.busy_us)}"),
         Evidence(numbers, device.window_start_us, device.window_start_us + device.window_us),
         Evidence(waited),
-        Evidence(_counterfactual(found)),
+        Evidence(f"{_counterfactual(found)}; of idle time whose cause is recorded, {factor(_explained(device))}x"),
         why=f"{found.why}; {waited}",
-        advice=(
+        advice=(RECORD_AGAIN if recoverable(device) < MOSTLY * (device.window_us - device.busy_us) else "")
+        + (
             "Give each launch more work (larger batches or matrices), or pay for fewer launches: torch.compile fuses, and"
             ' mode="reduce-overhead" (CUDA graphs) launches many kernels at once. Faster kernels would not help.'
         ),

@@ -25,7 +25,7 @@ class Cause(StrEnum):
 
 
 DEFINITIONS = {
-    Cause.HOST: "nothing was launched yet: the launch of the next GPU slice began after the one before it had ended",
+    Cause.HOST: "nothing was launched yet: the next slice's launch began after the one before it had ended, or took over 50 us itself",
     Cause.COLD: "the same within the first recorded step when that step is much slower than the others; and recorded loading of modules",
     Cause.LATENCY: "the next slice was launched less than 50 us before it began: what a launch takes to arrive",
     Cause.QUEUED: "the next slice had long been launched, or is of a graph: what the GPU takes to pass to it (up to 50 us)",
@@ -56,6 +56,7 @@ def explain(
     window: tuple[int, int],
     work_start: Ints,
     launch_start: Ints,
+    launch_end: Ints,
     leads: NDArray[np.bool_],
     overhead: tuple[Ints, Ints],
     loading: tuple[Ints, Ints],
@@ -69,6 +70,7 @@ def explain(
         window: first and last time that count.
         work_start: when each GPU slice starts, sorted.
         launch_start: when the launch of each of them starts; `MISSING` where it is not known.
+        launch_end: when that call returns.
         leads: whether a slice is the first of its launch; the others of a graph wait for each other.
         overhead: disjoint, sorted intervals of the profiler's work.
         loading: the same of modules and functions being loaded.
@@ -82,23 +84,27 @@ def explain(
     before_work[before_work] = work_start[following[before_work]] == ends[before_work]
     launches = np.full(ends.size, MISSING)
     launches[before_work] = launch_start[following[before_work]]
+    returned = np.full(ends.size, MISSING)
+    returned[before_work] = launch_end[following[before_work]]
     leading = np.zeros(ends.size, bool)
     leading[before_work] = leads[following[before_work]]
-    launched = np.minimum(np.maximum(launches, begins), ends)
+    # A call that does not return loads a module, or stands at a full queue or a lock: that is the host's time still.
+    blocking = leading & (returned - launches > LATENCY_NS)
+    ready = np.where(blocking, returned, launches)
+    launched = np.minimum(np.maximum(ready, begins), ends)
     waited = intervals.covered(*waits, launched, ends) > 0
-    for begin, end, launch, at, waits_here, follows, first in zip(
-        *(column.tolist() for column in (begins, ends, launches, launched, waited, before_work, leading)), strict=True
-    ):
+    columns = (begins, ends, ready, launched, waited, before_work, leading)
+    for begin, end, handed, at, waits_here, follows, first in zip(*(each.tolist() for each in columns), strict=True):
         if not follows:
             pieces.append((begin, end, Cause.HOST))  # after the last slice: nothing more was launched
             continue
-        if launch == MISSING:
+        if handed == MISSING:
             pieces.append((begin, end, Cause.UNKNOWN))
             continue
         if at > begin:
             pieces += _split(begin, at, cold)
         if end > at:
-            short = Cause.LATENCY if first and end - launch <= LATENCY_NS else Cause.QUEUED
+            short = Cause.LATENCY if first and end - handed <= LATENCY_NS else Cause.QUEUED
             held = Cause.WAIT if waits_here else Cause.UNKNOWN
             pieces.append((at, end, short if end - at <= LATENCY_NS else held))
     return _idle(_within(_within(pieces, loading, Cause.COLD), overhead, Cause.PROFILER))

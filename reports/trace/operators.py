@@ -50,7 +50,6 @@ METADATA_ONLY = frozenset(
         "aten::empty",
         "aten::empty_strided",
         "aten::empty_like",
-        "aten::is_nonzero",
         "aten::result_type",
     }
 )

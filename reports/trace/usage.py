@@ -142,6 +142,7 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         (window_start, window_end),
         start,
         launched,
+        np.where(launch >= 0, trace.end[launch], MISSING),
         first,
         _named(trace, Kind.OVERHEAD, PROFILERS_WORK),
         _named(trace, Kind.OVERHEAD, LOADING),

@@ -161,3 +161,13 @@ def test_a_share_in_a_claim_has_no_exponent() -> None:
     made.op("aten::mm", 0.25, 90_000_000.25)
     found = said(made, "R1")
     assert "more than 99.9 %" in found.outcome.claim and "e-0" not in texts(found) and "e+0" not in texts(found)
+
+
+def test_idle_time_without_a_cause_asks_for_another_recording_first() -> None:
+    made = Made()
+    made.op("aten::mm", 0.25, 400.25)
+    made.kernel(GEMM, 300.25, 5_300.25, 20)
+    outcome = said(made, "R1").outcome
+    assert outcome.advice.startswith("First record again")
+    assert "of idle time whose cause is recorded, 1.06" in " ".join(evidence.text for evidence in outcome.evidence)
+    assert said(launching(500, 50), "R1").outcome.advice.startswith("Give each launch more work")

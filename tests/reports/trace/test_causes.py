@@ -8,6 +8,7 @@ import pytest
 
 from reports.trace.categories import Call, call_of
 from reports.trace.classes import class_of
+from reports.trace.operators import METADATA_ONLY
 from tests.reports.trace.kineto import Recording, noted, two_steps
 
 
@@ -253,3 +254,15 @@ def test_kernels_are_classed_by_their_makers_schemes(name: str, expected: str) -
 )
 def test_run_time_calls_of_every_maker(name: str, expected: Call) -> None:
     assert call_of(name) == expected
+
+
+def test_a_launch_that_does_not_return_is_the_host_s_time(tmp_path: Path) -> None:
+    recording = Recording()
+    recording.launch("gemm", 0.5, 10.5, 20.5)
+    recording.call("hipLaunchKernel", 30.5, 6530.5)
+    recording.work("gemm", 6536.5, 6540.5)
+    assert idle(recording, tmp_path) == {"launch_latency": 16.0, "host_bound": 6510.0}
+
+
+def test_reading_a_value_is_no_view() -> None:
+    assert "aten::is_nonzero" not in METADATA_ONLY and "aten::view" in METADATA_ONLY
