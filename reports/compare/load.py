@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from reports import seal
 from reports.plain import one_line
 from reports.results import Results, results
 from suite.bundle import manifest, reader
@@ -42,7 +43,12 @@ class Member:
     @property
     def intact(self) -> bool:
         """Whether the bundle's files are what was measured, by its own checksums."""
-        return bool(self.check.matching) and not (self.check.changed or self.check.missing or self.check.unlisted)
+        return not seal.broken(self.check)
+
+    @property
+    def barred(self) -> str:
+        """Why no verdict may rest on the bundle, in a clause; empty where one may."""
+        return one_line(seal.barred(self.bundle.run, self.check), 300)
 
     @property
     def publishable(self) -> bool:
@@ -86,7 +92,7 @@ def gather(names: Sequence[str], output: Path) -> Gathered:
             if first:
                 raise BundleError(f"the same run as {first.letter} ({first.run_id}).")
             check = manifest.check(bundle.path, ignore=REPORTS)
-            members.append(Member(letters(len(members)), bundle, _results(bundle), check))
+            members.append(Member(letters(len(members)), bundle, _results(bundle, check), check))
         except BundleError as error:
             places = (f"{Path(name)}: ", f"{Path(name)}/", f"{output}/")
             left_out.append(LeftOut(one_line(name), one_line(error, 600), one_line(without(str(error), *places), 600)))
@@ -150,10 +156,10 @@ def _refuse_oddities(bundle: Loaded) -> None:
             raise BundleError(f"it says that it began at {stretch.started_at}, which is no time of a run.")
 
 
-def _results(bundle: Loaded) -> Results:
+def _results(bundle: Loaded, check: Check) -> Results:
     """The report's numbers. Blocks that no machine could have written overflow or divide by zero: that is said, too."""
     try:
-        return results(bundle)
+        return results(bundle, seal.barred(bundle.run, check))
     except (ArithmeticError, LookupError, ValueError) as error:
         raise BundleError(f"its numbers cannot be worked out ({type(error).__name__}: {error}).") from error
 

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from reports import seal
 from reports.ablation import ablated
 from reports.render import (
     ablation,
@@ -32,6 +33,7 @@ from reports.render.walkthrough_bundle import page_of
 from reports.results import results
 from reports.state import Regime, regimes
 from suite.bundle import coverage, manifest, reader
+from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
 
@@ -60,9 +62,10 @@ def environment() -> jinja2.Environment:
 
 def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
     """Everything that the templates name."""
-    found, changed = results(bundle), regimes(bundle)
+    check = _checked(bundle)
+    found, changed = results(bundle, seal.barred(bundle.run, check)), regimes(bundle)
     return {
-        **_common(bundle, changed),
+        **_common(bundle, changed, check),
         "results": found,
         "traces": by_case(traces),
         "passes": passes_by_case(bundle.run, traces),
@@ -85,17 +88,21 @@ def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
     }
 
 
-def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
+def _checked(bundle: Loaded) -> Check:
+    """The bundle against its checksums, but for what is rendered of it."""
+    return manifest.check(bundle.path, ignore=(HTML, PDF, walkthrough_document.HTML, *page_names(bundle.run)))
+
+
+def _common(bundle: Loaded, changed: list[Regime], check: Check) -> dict[str, Any]:
     """What every kind of report names."""
-    checked, integrity = view.integrity(
-        manifest.check(bundle.path, ignore=(HTML, PDF, walkthrough_document.HTML, *page_names(bundle.run)))
-    )
+    checked, integrity = view.integrity(check)
     return {
         "bundle": bundle,
         "run": bundle.run,
         "machine": view.machine_line(bundle),
         "intact": checked,
         "integrity": integrity,
+        "reasons": seal.reasons(bundle.run, check),
         "regimes": changed,
         "state_chart": Markup(charts.states(bundle, changed)) if bundle.states else "",
         "style": trace_document.style(),
@@ -104,10 +111,11 @@ def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
 
 def ablation_context(bundle: Loaded) -> dict[str, Any]:
     """Everything that the templates of an ablation name."""
-    found = ablated(bundle)
+    check = _checked(bundle)
+    found = ablated(bundle, seal.barred(bundle.run, check))
     return {
         # The levels differ in threads and memory by design, and so do their readings: no change is looked for in them.
-        **_common(bundle, []),
+        **_common(bundle, [], check),
         "ablated": found,
         "waterfalls": {
             case.case.name: Markup(waterfall.waterfall(case, found.design))

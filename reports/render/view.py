@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from reports import seal
 from reports.render import numbers
 from reports.results import CaseResult, Results
 from reports.state import MINIMUM_READINGS, Regime
@@ -80,6 +81,8 @@ def verdict_sentence(found: Results) -> str:
         return f"{what}: there is no ratio of {who} to eager ({arm.reason})."
     rate, floor = numbers.ratio(arm.ratio), numbers.percent(case.noise_floor.delta)
     reason = arm.verdict.reason
+    if found.barred:
+        return f"{what}: no claim is made about {who}, for {found.barred}."
     if arm.verdict.word is None and arm.ratio.interval is not None:
         return f"{what}: the speed of {who} is not to be quoted; {reason}."
     if arm.verdict.word is None:
@@ -106,18 +109,13 @@ def tally(found: Results) -> str:
 
 def integrity(check: Check) -> tuple[bool, str]:
     """Whether the bundle's files are what was measured, and a sentence about it."""
-    if not check.matching and not check.changed:
+    if seal.absent(check):
         return (
             False,
             "The bundle has no checksums (SHA256SUMS), so nothing can be said about whether its files were changed.",
         )
-    problems = [
-        f"{len(names)} {what} ({', '.join(names[:3])}{' …' if len(names) > 3 else ''})"
-        for names, what in ((check.changed, "changed"), (check.missing, "missing"), (check.unlisted, "not listed"))
-        if names
-    ]
-    if problems:
-        return False, f"The bundle's files are not as they were measured: {'; '.join(problems)}."
+    if problems := seal.problems(check):
+        return False, f"The bundle's files are not as they were measured: {problems}."
     return True, f"All {len(check.matching)} files of the bundle match their checksums (SHA256SUMS)."
 
 

@@ -12,7 +12,7 @@ from reports.compilation import compilation_of
 from reports.render import charts, numbers, tables
 from reports.render.document import render, render_html
 from reports.results import results, withheld
-from suite.bundle import reader, schema
+from suite.bundle import manifest, reader, schema
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import EVENTS, append
 from suite.statistics.ratio import Interval, Ratio
@@ -80,6 +80,7 @@ def test_a_failed_accuracy_check_is_red_and_its_speed_not_to_be_quoted(bundle: P
         case=CASE, arm="inductor", passed=False, rule="", tolerance=1e-4, outputs=[], message="output is off by 0.1"
     )
     write_document(bundle / "cases" / CASE / "inductor" / "accuracy.json", accuracy)
+    manifest.write(bundle)
     loaded = reader.load(bundle)
     html = render_html(loaded)
     assert "FAILED" in html and "the speed of torch.compile is not to be quoted; its accuracy check failed" in html
@@ -283,3 +284,53 @@ def test_profile_tables_count_per_step() -> None:
         cycles=[cycle],
     )
     assert tables.profile_table(profile).rows[0][1] == "362"
+
+
+def sealed(tmp_path: Path) -> Path:
+    """A bundle that says of itself that it meets every rule."""
+    return samples.write(tmp_path / "run", CLEAR, changes={"publishable": True})
+
+
+def test_a_bundle_as_it_was_sealed_is_publishable_and_has_its_verdict(tmp_path: Path) -> None:
+    html = render_html(reader.load(sealed(tmp_path)))
+    assert "yes, every run rule is met" in html and '<div class="number faster">' in html
+
+
+@pytest.mark.parametrize("what", ["changed", "missing", "not listed", "no checksums"])
+def test_a_bundle_that_was_changed_after_sealing_is_not_publishable_and_claims_nothing(
+    tmp_path: Path, what: str
+) -> None:
+    path = sealed(tmp_path)
+    if what == "changed":
+        text = (path / "samples.jsonl").read_text()
+        (path / "samples.jsonl").write_text(text.replace("1000000", "100000"))
+    elif what == "missing":
+        (path / "fingerprint.json").unlink()
+    elif what == "not listed":
+        (path / "added.txt").write_text("x")
+    else:
+        (path / "SHA256SUMS").unlink()
+    html = html_text(render_html(reader.load(path)))
+    assert "yes, every run rule is met" not in html
+    assert "<h1>a test of matmul_add: no claim is made about torch.compile, for the bundle" in html
+    assert re.search(r'<dt>Publishable</dt><dd><b class="no">no</b>: the bundle[^;]* ' + what, html)
+    assert '<div class="number none">' in html and 'class="verdict faster"' not in html
+    assert re.search("Why this run is not publishable</h3>\n  <ul><li>the bundle", html)
+
+
+def test_the_reason_of_the_files_stands_before_the_runs_own(tmp_path: Path) -> None:
+    path = samples.write(tmp_path / "run", CLEAR, changes={"reasons": ["not containerised"]})
+    (path / "added.txt").write_text("x")
+    found = "no</b>: the bundle's files are not as they were measured: 1 not listed (added.txt); not containerised"
+    assert found in html_text(render_html(reader.load(path)))
+
+
+def test_a_run_that_never_ended_has_no_checksums_yet_and_that_is_nobodys_change(tmp_path: Path) -> None:
+    path = samples.write(tmp_path / "run", CLEAR, changes={"status": "running"})
+    (path / "SHA256SUMS").unlink()
+    html = render_html(reader.load(path))
+    assert '<div class="number faster">' in html and "yes, every run rule is met" not in html
+
+
+def html_text(html: str) -> str:
+    return html.replace("&#39;", "'")

@@ -109,10 +109,10 @@ def test_numbers_that_cannot_be_worked_out_leave_only_their_bundle_out(
 
     real = module.results
 
-    def broken(loaded: object) -> object:
+    def broken(loaded: object, barred: str) -> object:
         if loaded.path.name == "x":  # type: ignore[attr-defined]
             raise OverflowError("math range error")
-        return real(loaded)  # type: ignore[arg-type]
+        return real(loaded, barred)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "results", broken)
     assert "OverflowError: math range error" in reason(bundle(tmp_path / "x", TIMES), tmp_path)
