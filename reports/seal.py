@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from suite.bundle import schema
+from reports.render.trace_summary import page_names
+from suite.bundle import manifest, schema
 from suite.bundle.manifest import NAME, Check
+from suite.bundle.reader import Loaded
 
+RENDERED = ("report.html", "report.pdf", "walkthrough.html")
 MOST_NAMED = 3
+
+
+def checked(bundle: Loaded) -> Check:
+    """The bundle against its checksums, but for what is rendered of it."""
+    return manifest.check(bundle.path, ignore=(*RENDERED, *page_names(bundle.run)))
 
 
 def problems(check: Check) -> str:

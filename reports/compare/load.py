@@ -14,12 +14,11 @@ import msgspec
 from reports import seal
 from reports.plain import one_line
 from reports.results import Results, results
-from suite.bundle import manifest, reader
+from suite.bundle import reader
 from suite.bundle.errors import BundleError
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
 
-REPORTS = ("report.html", "report.pdf")
 DEEPEST = 16
 """No fact or parameter of ours is nested as deeply; walking through one that is could exhaust the stack."""
 LARGEST = 2**64
@@ -91,7 +90,7 @@ def gather(names: Sequence[str], output: Path) -> Gathered:
             first = next((one for one in members if _same_run(one.bundle, bundle)), None)
             if first:
                 raise BundleError(f"the same run as {first.letter} ({first.run_id}).")
-            check = manifest.check(bundle.path, ignore=REPORTS)
+            check = seal.checked(bundle)
             members.append(Member(letters(len(members)), bundle, _results(bundle, check), check))
         except BundleError as error:
             places = (f"{Path(name)}: ", f"{Path(name)}/", f"{output}/")

@@ -28,7 +28,7 @@ from reports.render import (
     waterfall,
 )
 from reports.render.telemetry_chart import telemetry_chart
-from reports.render.trace_summary import CaseTrace, by_case, case_traces, page_names, passes_by_case, write_pages
+from reports.render.trace_summary import CaseTrace, by_case, case_traces, passes_by_case, write_pages
 from reports.render.walkthrough_bundle import page_of
 from reports.results import results
 from reports.state import Regime, regimes
@@ -62,7 +62,7 @@ def environment() -> jinja2.Environment:
 
 def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
     """Everything that the templates name."""
-    check = _checked(bundle)
+    check = seal.checked(bundle)
     found, changed = results(bundle, seal.barred(bundle.run, check)), regimes(bundle)
     return {
         **_common(bundle, changed, check),
@@ -88,11 +88,6 @@ def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
     }
 
 
-def _checked(bundle: Loaded) -> Check:
-    """The bundle against its checksums, but for what is rendered of it."""
-    return manifest.check(bundle.path, ignore=(HTML, PDF, walkthrough_document.HTML, *page_names(bundle.run)))
-
-
 def _common(bundle: Loaded, changed: list[Regime], check: Check) -> dict[str, Any]:
     """What every kind of report names."""
     checked, integrity = view.integrity(check)
@@ -111,7 +106,7 @@ def _common(bundle: Loaded, changed: list[Regime], check: Check) -> dict[str, An
 
 def ablation_context(bundle: Loaded) -> dict[str, Any]:
     """Everything that the templates of an ablation name."""
-    check = _checked(bundle)
+    check = seal.checked(bundle)
     found = ablated(bundle, seal.barred(bundle.run, check))
     return {
         # The levels differ in threads and memory by design, and so do their readings: no change is looked for in them.

@@ -143,3 +143,11 @@ def test_changed_files_are_noticed(tmp_path: Path) -> None:
     assert member.check.changed == [FINGERPRINT]
     manifest.write(path)
     assert bundles.gathered(path).members[0].check.changed == []
+
+
+@pytest.mark.parametrize("name", ["report.html", "walkthrough.html", f"cases/{POINTWISE}/inductor/trace.html"])
+def test_what_is_rendered_of_a_bundle_is_no_change_of_it(tmp_path: Path, name: str) -> None:
+    path = bundle(tmp_path / "x", TIMES)
+    (path / name).parent.mkdir(parents=True, exist_ok=True)
+    (path / name).write_text("rendered")
+    assert gathered(path).members[0].intact
