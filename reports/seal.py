@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from reports.render.trace_summary import page_names
 from suite.bundle import manifest, schema
 from suite.bundle.manifest import NAME, Check
@@ -14,6 +16,16 @@ MOST_NAMED = 3
 def checked(bundle: Loaded) -> Check:
     """The bundle against its checksums, but for what is rendered of it."""
     return manifest.check(bundle.path, ignore=(*RENDERED, *page_names(bundle.run)))
+
+
+def content(bundle: Loaded, check: Check) -> str:
+    """A digest of every file that was measured as it is now, and of which are missing; what is rendered of them is not in it."""
+    sealed = manifest.read(bundle.path)
+    now = {name: sealed[name] for name in check.matching}
+    now |= {name: manifest.digest(bundle.path / name) for name in (*check.changed, *check.unlisted)}
+    now |= dict.fromkeys(check.missing, "missing")
+    lines = "".join(f"{now[name]}  {name}\n" for name in sorted(now))
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def problems(check: Check) -> str:

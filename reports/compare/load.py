@@ -27,12 +27,19 @@ FIRST_YEAR = 2000
 
 @dataclass(frozen=True)
 class Member:
-    """One bundle of a comparison with its own report's numbers. `letter` is how the page calls it: A, B, ..., Z, AA."""
+    """One bundle of a comparison with its own report's numbers. `letter` is how the page calls it: A, B, ..., Z, AA.
+
+    `word` names it in a command; it is the folder's own name, unless a path was given that says nothing of the machine. `elsewhere` tells
+    that the word is found only once the folder lies below the directory of all runs. `content` is a digest of what was measured.
+    """
 
     letter: str
     bundle: Loaded
     results: Results
     check: Check
+    word: str
+    elsewhere: bool
+    content: str
 
     @property
     def run_id(self) -> str:
@@ -91,11 +98,20 @@ def gather(names: Sequence[str], output: Path) -> Gathered:
             if first:
                 raise BundleError(f"the same run as {first.letter} ({first.run_id}).")
             check = seal.checked(bundle)
-            members.append(Member(letters(len(members)), bundle, _results(bundle, check), check))
+            told = (*_word(name, bundle.path, output), seal.content(bundle, check))
+            members.append(Member(letters(len(members)), bundle, _results(bundle, check), check, *told))
         except BundleError as error:
             places = (f"{Path(name)}: ", f"{Path(name)}/", f"{output}/")
             left_out.append(LeftOut(one_line(name), one_line(error, 600), one_line(without(str(error), *places), 600)))
     return Gathered(tuple(members), tuple(left_out))
+
+
+def _word(name: str, path: Path, output: Path) -> tuple[str, bool]:
+    """How a command names the bundle that was given as `name`, and whether it has to be laid below `output` for that."""
+    given = Path(name)
+    if path == given and not given.is_absolute() and ".." not in given.parts and len(given.parts) > 1:
+        return one_line(given, 2000), False
+    return one_line(path.resolve().name, 2000), path.resolve().parent != output.resolve()
 
 
 def without(text: str, *parts: str) -> str:

@@ -252,12 +252,20 @@ def unit_words(found: Comparison) -> str:
     )
 
 
+def where_runs_lie(found: Comparison) -> str:
+    """What has to be done before the command finds its runs; empty where it finds them as they lie."""
+    away = [one.letter for one in found.members if one.elsewhere]
+    if not away:
+        return ""
+    return f"With the folders of the runs below OUTPUT; {_and(away)} lay elsewhere."
+
+
 def command(found: Comparison) -> str:
     """What makes this page again."""
-    runs = " ".join(one.bundle.run.run_id for one in found.members)
+    runs = " ".join(one.word for one in found.members)
     parts = ["make compare", f"RUNS={shlex.quote(one_line(runs, 2000))}"]
     if found.baseline is not found.members[0]:
-        parts.append(f"BASELINE={shlex.quote(found.baseline.run_id)}")
+        parts.append(f"BASELINE={found.baseline.letter}")
     if found.allow:
         parts.append(f"ALLOW={shlex.quote(' '.join(found.allow))}")
     return " ".join(parts)

@@ -10,8 +10,7 @@ import pytest
 
 from reports.ablation import SPEEDUP, ablated
 from reports.render import ablation as told
-from reports.render.document import render_html
-from reports.render.document import render
+from reports.render.document import render, render_html
 from suite.ablate import levels
 from suite.bundle import manifest, reader, schema
 from suite.bundle.writer import EVENTS, FINGERPRINT, RUN, Bundle, append
