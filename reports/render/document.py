@@ -33,12 +33,15 @@ from reports.render.walkthrough_bundle import page_of
 from reports.results import results
 from reports.state import Regime, regimes
 from suite.bundle import coverage, manifest, reader
+from suite.bundle.errors import BundleError
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
 
 HTML, PDF = "report.html", "report.pdf"
 TEMPLATES = paper.TEMPLATES
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+"""Bundles that the repository keeps: they stay as they are, down to their checksums."""
 
 
 def environment() -> jinja2.Environment:
@@ -140,8 +143,13 @@ def render(path: Path) -> list[Path]:
     Beside every trace that can be read its own page is written, trace.html; with traces of matmul_add also walkthrough.html.
 
     Raises:
-        BundleError: not a bundle, damaged, of a newer major schema, or not writable.
+        BundleError: not a bundle, damaged, of a newer major schema, not writable, or one of the repository's own samples.
     """
+    if path.resolve().is_relative_to(SAMPLES.resolve()):
+        raise BundleError(
+            f"{path}: a sample that the repository keeps, and a report is written into its bundle; "
+            f"copy it first (cp -r {path} results/) and render the copy."
+        )
     bundle = reader.load(path)
     pages = []
     if bundle.run.ablation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -301,9 +301,22 @@ def aggregate_sentence(found: Results) -> str:
         return ""
     shared = f"{len(found.aggregate.cases)} of {found.aggregate.total} cases, those in which every arm ran"
     means = ", ".join(
-        f"{label} {numbers.significant(mean)}{numbers.TIMES}" for label, mean in found.aggregate.ratios.items()
+        f"{label} {numbers.significant(mean)}{numbers.TIMES}{_unclaimed(found, label, found.aggregate.cases)}"
+        for label, mean in found.aggregate.ratios.items()
     )
-    return f"Geometric mean over {shared}: {means}."
+    return f"Geometric mean over {shared}, without an interval of its own: {means}."
+
+
+CLAIMS = ("faster", "slower", "equivalent")
+"""The words of a verdict that claim something."""
+
+
+def _unclaimed(found: Results, label: str, cases: Collection[str]) -> str:
+    """In which of a mean's cases nothing is claimed of the arm; empty where there is none."""
+    own = [case for case in found.cases if case.case.name in cases]
+    arms = [(case.case.name, arm) for case in own for arm in case.candidates if arm.arm.label == label]
+    open_ = [name for name, arm in arms if arm.verdict is None or arm.verdict.word not in CLAIMS]
+    return f" (nothing is claimed in {len(open_)} of {len(arms)}: {', '.join(open_)})" if open_ else ""
 
 
 def unique_notes(notes: Iterable[str]) -> list[str]:

@@ -7,10 +7,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from reports.__main__ import app
 from reports.compilation import compilation_of
-from reports.render import charts, numbers, tables
+from reports.render import charts, document, numbers, tables
 from reports.render.document import render, render_html
+from reports.render.view import aggregate_sentence
 from reports.results import results, withheld
 from suite.bundle import manifest, reader, schema
 from suite.bundle.errors import BundleError
@@ -334,3 +337,23 @@ def test_a_run_that_never_ended_has_no_checksums_yet_and_that_is_nobodys_change(
 
 def html_text(html: str) -> str:
     return html.replace("&#39;", "'")
+
+
+def test_a_mean_says_in_which_of_its_cases_nothing_is_claimed(tmp_path: Path) -> None:
+    noisy = {"eager": [2e6, 2.02e6, 1.98e6], "eager#2": [3e6, 2.02e6, 1.2e6], "inductor": [1e6, 1.01e6, 0.99e6]}
+    clear = aggregate_sentence(results(reader.load(samples.write(tmp_path / "a", {"a/1": CLEAR[CASE], **CLEAR}))))
+    assert re.fullmatch(r"Geometric mean over 2 of 2 cases, .*: inductor 2\.0+×\.", clear)
+    found = aggregate_sentence(results(reader.load(samples.write(tmp_path / "b", {"a/1": noisy, **CLEAR}))))
+    assert re.search(r"inductor 2\.0+× \(nothing is claimed in 1 of 2: a/1\)\.$", found)
+
+
+def test_a_sample_of_the_repository_is_not_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert document.SAMPLES.is_dir()
+    monkeypatch.setattr(document, "SAMPLES", tmp_path / "samples")
+    path = samples.write(tmp_path / "samples" / "h200" / "run", CLEAR)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    monkeypatch.chdir(path.parent)
+    done = CliRunner().invoke(app, ["render", "run"])
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "copy it first (cp -r run results/)" in done.stderr
+    assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
