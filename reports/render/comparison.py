@@ -135,6 +135,28 @@ def tally(found: Comparison) -> str:
     )
 
 
+def what_would_help(found: Comparison) -> str:
+    """Where no run has measured anything that the baseline has: the baseline with which most could be compared; empty otherwise."""
+    measured = [
+        (row.case, {cell.member.letter for cell in row.cells if cell.typical_ns is not None}) for row in found.rows
+    ]
+    if any(found.baseline.letter in letters and len(letters) > 1 for _, letters in measured):
+        return ""
+    none = f"No other run has measured what {found.baseline.letter} has"
+    best: tuple[int, int] = (0, 0)
+    name = ""
+    for one in found.members:
+        shared = [(case, letters) for case, letters in measured if one.letter in letters and len(letters) > 1]
+        reach = (len({letter for _, letters in shared for letter in letters}), len({case for case, _ in shared}))
+        if reach > best:
+            best, name = reach, one.letter
+    if not name:
+        return (
+            f"{none}, nor have any two of them a case in common: measure them with the same PRESET or the same CASES."
+        )
+    return f"{none}. BASELINE={name} could compare {best[0]} runs in {numbers.counted(best[1], 'case')}."
+
+
 def without_case(found: Comparison) -> str:
     """Which runs do not have which cases: an empty cell for each arm of each would hide the rest."""
     told: dict[str, list[str]] = {}

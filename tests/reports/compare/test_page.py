@@ -53,6 +53,22 @@ def test_the_headline_is_about_a_case_that_another_run_has_measured(tmp_path: Pa
     assert sentence == "2 runs of 1 machine model against A, and nothing can be claimed: 2 without a baseline."
 
 
+def test_a_baseline_that_shares_nothing_is_told_which_one_would(tmp_path: Path) -> None:
+    alone = bundle(tmp_path / "alone", {"mobilebert_qa/b1-s8-fp32": arms(30e3, 10e3)})
+    few = bundle(tmp_path / "few", {MATMUL: arms(30e3, 10e3)}, unit="2")
+    both = [bundle(tmp_path / name, TIMES, unit=name) for name in ("p", "q")]
+    found = compare(gathered(alone, few, *both))
+    helps = "No other run has measured what A has. BASELINE=B could compare 3 runs in 1 case."
+    assert told.what_would_help(compare(gathered(alone, few, both[0]))).endswith(
+        "BASELINE=B could compare 2 runs in 1 case."
+    )
+    assert told.what_would_help(found) == helps.replace("=B", "=C").replace("1 case", "2 cases")
+    assert "BASELINE=C could compare" in render_html(found)
+    assert told.what_would_help(compare(found.gathered, "C")) == ""
+    apart = told.what_would_help(compare(gathered(alone, few)))
+    assert apart.startswith("No other run has measured what A has, nor have any two") and "CASES" in apart
+
+
 def test_a_run_without_a_case_is_named_once_and_not_in_every_arms_row(tmp_path: Path) -> None:
     base = bundle(tmp_path / "base", TIMES)
     other = bundle(tmp_path / "other", {MATMUL: arms(30e3, 10e3)}, unit="2")
