@@ -82,7 +82,7 @@ def verdict_sentence(found: Results) -> str:
     rate, floor = numbers.ratio(arm.ratio), numbers.percent(case.noise_floor.delta)
     reason = arm.verdict.reason
     if found.barred:
-        return f"{what}: no claim is made about {who}, for {found.barred}."
+        return f"{what}: no claim is made about {who}; {found.barred}."
     if arm.verdict.word is None and arm.ratio.interval is not None:
         return f"{what}: the speed of {who} is not to be quoted; {reason}."
     if arm.verdict.word is None:

@@ -315,7 +315,7 @@ def test_a_bundle_that_was_changed_after_sealing_is_not_publishable_and_claims_n
         (path / "SHA256SUMS").unlink()
     html = html_text(render_html(reader.load(path)))
     assert "yes, every run rule is met" not in html
-    assert "<h1>a test of matmul_add: no claim is made about torch.compile, for the bundle" in html
+    assert "<h1>a test of matmul_add: no claim is made about torch.compile; the bundle" in html
     assert re.search(r'<dt>Publishable</dt><dd><b class="no">no</b>: the bundle[^;]* ' + what, html)
     assert '<div class="number none">' in html and 'class="verdict faster"' not in html
     assert re.search("Why this run is not publishable</h3>\n  <ul><li>the bundle", html)

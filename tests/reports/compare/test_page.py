@@ -65,6 +65,9 @@ def test_a_baseline_that_shares_nothing_is_told_which_one_would(tmp_path: Path) 
     assert told.what_would_help(found) == helps.replace("=B", "=C").replace("1 case", "2 cases")
     assert "BASELINE=C could compare" in render_html(found)
     assert told.what_would_help(compare(found.gathered, "C")) == ""
+    (both[0] / "added.txt").write_text("x")
+    changed = told.what_would_help(compare(gathered(alone, few, *both)))
+    assert changed.endswith("BASELINE=B could compare 2 runs in 1 case.")
     apart = told.what_would_help(compare(gathered(alone, few)))
     assert apart.startswith("No other run has measured what A has, nor have any two") and "CASES" in apart
 
