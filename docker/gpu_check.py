@@ -1,7 +1,9 @@
-"""The two parts of docker/gpu-check that are not measuring: `look FILE` at the GPU, and the `summary FOLDER` of what was measured."""
+"""The parts of docker/gpu-check that are not measuring: what its Python `lacks`, the `look FILE` at the GPU, the `summary FOLDER` of what
+was measured."""
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 import sys
 from collections.abc import Iterator
@@ -126,8 +128,20 @@ def _troubles(loaded) -> Iterator[str]:  # type: ignore[no-untyped-def]
             yield f"  {finding.severity}: {finding.claim[:120]}"
 
 
+NEEDED = ("torch", "msgspec", "typer")
+"""Without these not even the first stage can begin."""
+
+
+def lacks() -> str:
+    """The needed packages that this Python does not have, as a list in words; nothing is imported for it."""
+    return " and no ".join(name for name in NEEDED if importlib.util.find_spec(name) is None)
+
+
 def main(arguments: list[str]) -> int:
     """Print (and with `look` also write) what was asked for."""
+    if arguments == ["lacks"]:
+        print(lacks())
+        return 0
     what, path = arguments[0], Path(arguments[1])
     lines = [line[:200] for line in (look() if what == "look" else summary(path))]
     if len(lines) > LINES:

@@ -86,8 +86,10 @@ class Ablated:
     comparisons: int
 
 
-def ablated(bundle: Loaded) -> Ablated:
+def ablated(bundle: Loaded, barred: str = "") -> Ablated:
     """Compute everything from the bundle's blocks. Two passes: verdicts need the p values of the whole family.
+
+    `barred` says why no verdict may rest on the bundle at all (`reports.seal`); then there is none.
 
     Raises:
         ValueError: when the bundle's run is no ablation.
@@ -105,7 +107,8 @@ def ablated(bundle: Loaded) -> Ablated:
     p_values = {
         (one.case.name, key): p for (one, key, _), p in zip(tested, adjusted([p for *_, p in tested]), strict=True)
     }
-    return Ablated(plan.design, plan.levels[0].label, tuple(_case(one, p_values) for one in measured), len(tested))
+    cases = tuple(_case(one, p_values, barred) for one in measured)
+    return Ablated(plan.design, plan.levels[0].label, cases, len(tested))
 
 
 # (level, the level it is compared with, quantity)
@@ -235,7 +238,7 @@ def _quantities(arms: Sequence[schema.Arm]) -> list[Quantity]:
     return times + [(arm.label, SPEEDUP) for arm in arms if arm.role == "candidate"]
 
 
-def _case(one: _Measured, p_values: Mapping[tuple[str, _Key], float]) -> CaseAblation:
+def _case(one: _Measured, p_values: Mapping[tuple[str, _Key], float], barred: str) -> CaseAblation:
     floors = {quantity: one.floor(quantity) for quantity in _quantities(one.arms)}
 
     def effect(level: int, other: int, quantity: Quantity) -> Effect:
@@ -244,7 +247,7 @@ def _case(one: _Measured, p_values: Mapping[tuple[str, _Key], float]) -> CaseAbl
             return Effect(quantity[1], found)
         p = p_values.get((one.case.name, (level, other, quantity)))
         judged = verdict(found, floors[quantity].delta, 1.0 if p is None else p, len(p_values))
-        judged = one.judged(judged, level, other, quantity)
+        judged = Verdict(None, barred) if barred else one.judged(judged, level, other, quantity)
         told = replace(judged, reason=in_rounds(judged.reason), advice=in_rounds(judged.advice))
         return Effect(quantity[1], found, None if level == one.again else told, p)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reports.compilation import Compilation, compilation_of
 from reports.state import Dependence, dependence
@@ -96,11 +96,12 @@ class Headline:
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that the report shows about measurements."""
+    """Everything that the report shows about measurements; `barred` says why no verdict may rest on any of it."""
 
     cases: tuple[CaseResult, ...]
     headline: Headline | None
     aggregate: Aggregate | str
+    barred: str = ""
 
     @property
     def comparisons(self) -> list[tuple[CaseResult, ArmResult]]:
@@ -112,18 +113,28 @@ class Results:
         return sum((arm.verdict.word if arm.verdict else None) == word for _, arm in self.comparisons)
 
 
-def results(bundle: Loaded) -> Results:
+def results(bundle: Loaded, barred: str = "") -> Results:
     """Compute everything from the bundle's blocks and events.
 
-    Two passes: the verdicts need every comparison's p value, because they are adjusted over the report's family.
+    Two passes: the verdicts need every comparison's p value, because they are adjusted over the report's family. `barred` is the
+    clause that says why no verdict may rest on the bundle at all (`reports.seal`); then there is none, and no mean either.
     """
     measured = [_Measured(bundle, case) for case in bundle.run.cases]
     keys = [(one.case.name, label) for one in measured for label in one.p_values]
     p_values = dict(zip(keys, adjusted([p for one in measured for p in one.p_values.values()]), strict=True))
     cases = tuple(_case(bundle, one, p_values) for one in measured)
+    if barred:
+        cases = tuple(_without_verdicts(case, barred) for case in cases)
     last = next((case for case in reversed(cases) if case.candidates), None)
     ratios = {case.case.name: {arm.arm.label: _countable(arm) for arm in case.candidates} for case in cases}
-    return Results(cases, Headline(last, last.candidates[0]) if last else None, geometric_means(ratios))
+    means = barred or geometric_means(ratios)
+    return Results(cases, Headline(last, last.candidates[0]) if last else None, means, barred)
+
+
+def _without_verdicts(case: CaseResult, reason: str) -> CaseResult:
+    """The case with its numbers as they stand in the files, and no word on any of them."""
+    withdrawn = [replace(arm, verdict=Verdict(None, reason)) if arm.verdict else arm for arm in case.candidates]
+    return replace(case, candidates=tuple(withdrawn))
 
 
 def _countable(arm: ArmResult) -> Ratio | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -222,7 +223,7 @@ def bench_gpu(
     output: Output = Path("results"),
     cases: Cases = "",
     arms: Arms = "",
-    device: Annotated[int, typer.Option(help="Number of the GPU, or of the MIG instance, as torch counts them.")] = 0,
+    device: Annotated[str, typer.Option(help="Number of the GPU, or of the MIG instance, as torch counts them.")] = "0",
     processes: Annotated[int | None, typer.Option(help="Processes a case, instead of the preset's number.")] = None,
     profile: Annotated[bool, typer.Option("--profile/--no-profile", help="Whether to profile after measuring.")] = True,
     walkthrough: Annotated[
@@ -247,12 +248,10 @@ def bench_gpu(
     from suite.bundle.schema import Device, LaunchRequest
     from suite.fingerprint.gpu import devices
     from suite.fingerprint.gpu.missing import refusal
-    from suite.plan import Request
+    from suite.plan import Request, check_words
 
-    if reason := refusal(devices.read(), torch_version(), driver_library=driver_library()):
-        refuse(UserError(reason))
-    if device < 0:
-        refuse(UserError(f"a GPU's number is 0 or more, not {device}."))
+    if not re.fullmatch(r"\d{1,4}", device, re.ASCII):
+        refuse(UserError(f"DEVICE (--device) is the number of a GPU, 0 or more, not '{device}'."))
     launch = LaunchRequest(settings=settings, cores=cores, nodes=nodes, smt=smt, threads=threads, strict=strict)  # type: ignore[arg-type]
     request = Request(
         preset,
@@ -263,10 +262,18 @@ def bench_gpu(
         model_dir or None,
         model_revision or None,
         launch,
-        device=Device(kind="cuda", index=device),
+        device=Device(kind="cuda", index=int(device)),
         walkthrough=walkthrough,
         passes=passes,
     )
+    # A run that is continued keeps its own plan. Words that no GPU could make right are told before it is said that there is none.
+    try:
+        if not resume:
+            check_words(request)
+    except UserError as error:
+        refuse(error)
+    if reason := refusal(devices.read(), torch_version(), driver_library=driver_library()):
+        refuse(UserError(reason))
     # In its container the run knows where it is; from the host none is started for it yet.
     lead(request, output, "native", resume, quiet=quiet, json=json, report=report)
 

@@ -8,7 +8,7 @@ import secrets
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,15 +75,9 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
     Raises:
         UserError: for an unknown preset, case, arm or launch profile (naming the nearest), or weights that are not there.
     """
-    check_launch(request.launch)
-    if request.preset not in PRESETS:
-        raise UserError(
-            f"unknown preset '{request.preset}'{nearest(request.preset, PRESETS)}; the presets are {', '.join(PRESETS)}."
-        )
+    _check_settings(request)
     _, procedure = PRESETS[request.preset]
     if request.processes is not None:
-        if request.processes < 1:
-            raise UserError(f"a case needs at least one process, not {request.processes}.")
         procedure = msgspec.structs.replace(procedure, processes=request.processes, processes_maximum=request.processes)
     return schema.Run(
         schema_version=schema.SCHEMA_VERSION,
@@ -103,6 +97,27 @@ def plan(request: Request, engine: schema.Engine, argv: list[str]) -> schema.Run
         launch=request.launch,
         device=request.device,
     )
+
+
+def _check_settings(request: Request) -> None:
+    check_launch(request.launch)
+    if request.preset not in PRESETS:
+        raise UserError(
+            f"unknown preset '{request.preset}'{nearest(request.preset, PRESETS)}; the presets are {', '.join(PRESETS)}."
+        )
+    if request.processes is not None and request.processes < 1:
+        raise UserError(f"a case needs at least one process, not {request.processes}.")
+
+
+def check_words(request: Request) -> None:
+    """Refuse every word of a request that no machine could carry out, before any is looked at; weights are left to the plan.
+
+    Raises:
+        UserError: as `plan`.
+    """
+    _check_settings(request)
+    plan_cases(replace(request, model_dir=None, model_revision=None))
+    plan_arms(request.arms, registry.traits(request.device).default_arms)
 
 
 _FOLDERS = ("--model-dir", "--output")

@@ -34,14 +34,18 @@ def enough_processes(bundle: Loaded) -> Iterator[str]:
         if bundle.run.ablation:
             yield from _enough_rounds(case.name, bundle.run.ablation, ended)
         elif len(ended) < MINIMUM_PROCESSES:
-            yield f"{case.name}: {len(ended)} processes ended well, {MINIMUM_PROCESSES} are needed"
+            yield f"{case.name}: {_processes(len(ended))} ended well, {MINIMUM_PROCESSES} are needed"
 
 
 def _enough_rounds(case: str, ablation: schema.Ablation, ended: set[int]) -> Iterator[str]:
     for number, level in enumerate(ablation.levels):
         rounds = sum(ablation.order[process] == number for process in ended)
         if rounds < MINIMUM_PROCESSES:
-            yield f"{case}: {rounds} processes with {level.label} ended well, {MINIMUM_PROCESSES} are needed"
+            yield f"{case}: {_processes(rounds)} with {level.label} ended well, {MINIMUM_PROCESSES} are needed"
+
+
+def _processes(count: int) -> str:
+    return f"{count} process{'' if count == 1 else 'es'}"
 
 
 def everything_ran(bundle: Loaded) -> Iterator[str]:
@@ -104,7 +108,8 @@ def undisturbed(bundle: Loaded) -> Iterator[str]:
         blocks = [block for block in bundle.blocks if (block.case, block.phase) == (case.name, "measure")]
         left = [block for block in blocks if block.disturbed]
         if left:
-            yield f"{case.name}: {len(left)} of {len(blocks)} blocks were measured under bad conditions ({left[0].conditions[0]})"
+            were = "was" if len(left) == 1 else "were"
+            yield f"{case.name}: {len(left)} of {len(blocks)} blocks {were} measured under bad conditions ({left[0].conditions[0]})"
     readings = [row.gpu for row in bundle.telemetry if row.gpu is not None and row.moment != "before"]
     shared = [reading for reading in readings if reading.others]
     if shared:

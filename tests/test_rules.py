@@ -130,7 +130,7 @@ def test_an_ablation_needs_three_rounds_of_every_level_and_its_levels_may_differ
     complaints = rules.complaints(bundle(tmp_path, *events, engine=ENGINE, ablation=plan))
     assert complaints == [
         *(
-            f"{case}: {rounds} processes with {label} ended well, 3 are needed"
+            f"{case}: {rounds} process{'es' if rounds > 1 else ''} with {label} ended well, 3 are needed"
             for case in CASES
             for label, rounds in (("none", 2), ("all", 1))
         ),
@@ -193,3 +193,10 @@ def test_blocks_whose_clock_could_not_be_judged_are_counted_with_the_reason(tmp_
 
 def test_a_power_limit_that_is_the_gpus_own_is_no_complaint(tmp_path: Path) -> None:
     assert on_a_gpu(tmp_path, reading(others=0), conditions=["slowed down: software power cap (power)"]) == []
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "1 process ended well"), (2, "2 processes ended well")])
+def test_too_few_processes_are_counted_in_english(tmp_path: Path, count: int, said: str) -> None:
+    times = {CASES[0]: {"eager": [2.0] * count, "eager#2": [2.0] * count}}
+    loaded = reader.load(samples.write(tmp_path / "run", times))
+    assert list(rules.enough_processes(loaded)) == [f"{CASES[0]}: {said}, 3 are needed"]

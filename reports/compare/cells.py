@@ -113,12 +113,20 @@ def _cell(member: Member, side: Side | None, against: Side | None, label: str, a
         return replace(cell, status="no baseline", reasons=(Difference("", "the baseline does not have this case"),))
     if against.member is member:
         return cell
+    if changed := _changed(against.member, member):
+        return replace(cell, status="refused", reasons=changed)
     if refused := parity.refusals(against, side):
         return replace(cell, status="refused", reasons=tuple(refused))
     differing = parity.asked(against, side)
     if missing := [each for each in differing if each.field not in allow]:
         return replace(cell, status="asked", reasons=tuple(missing))
     return replace(cell, status="ranked", allowed=tuple(differing))
+
+
+def _changed(base: Member, member: Member) -> tuple[Difference, ...]:
+    """What bars a verdict on either side: files that are not what was measured."""
+    told = [Difference("", member.barred)] if member.barred else []
+    return (*told, *([Difference("", f"of the baseline {base.letter}: {base.barred}")] if base.barred else []))
 
 
 def _with_ratio(cell: Cell, baseline: Cell) -> Cell:

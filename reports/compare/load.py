@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
+from reports import seal
 from reports.plain import one_line
 from reports.results import Results, results
-from suite.bundle import manifest, reader
+from suite.bundle import reader
 from suite.bundle.errors import BundleError
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
 
-REPORTS = ("report.html", "report.pdf")
 DEEPEST = 16
 """No fact or parameter of ours is nested as deeply; walking through one that is could exhaust the stack."""
 LARGEST = 2**64
@@ -27,12 +27,19 @@ FIRST_YEAR = 2000
 
 @dataclass(frozen=True)
 class Member:
-    """One bundle of a comparison with its own report's numbers. `letter` is how the page calls it: A, B, ..., Z, AA."""
+    """One bundle of a comparison with its own report's numbers. `letter` is how the page calls it: A, B, ..., Z, AA.
+
+    `word` names it in a command; it is the folder's own name, unless a path was given that says nothing of the machine. `elsewhere` tells
+    that the word is found only once the folder lies below the directory of all runs. `content` is a digest of what was measured.
+    """
 
     letter: str
     bundle: Loaded
     results: Results
     check: Check
+    word: str
+    elsewhere: bool
+    content: str
 
     @property
     def run_id(self) -> str:
@@ -42,7 +49,12 @@ class Member:
     @property
     def intact(self) -> bool:
         """Whether the bundle's files are what was measured, by its own checksums."""
-        return bool(self.check.matching) and not (self.check.changed or self.check.missing or self.check.unlisted)
+        return not seal.broken(self.check)
+
+    @property
+    def barred(self) -> str:
+        """Why no verdict may rest on the bundle, in a clause; empty where one may."""
+        return one_line(seal.barred(self.bundle.run, self.check), 300)
 
     @property
     def publishable(self) -> bool:
@@ -85,12 +97,21 @@ def gather(names: Sequence[str], output: Path) -> Gathered:
             first = next((one for one in members if _same_run(one.bundle, bundle)), None)
             if first:
                 raise BundleError(f"the same run as {first.letter} ({first.run_id}).")
-            check = manifest.check(bundle.path, ignore=REPORTS)
-            members.append(Member(letters(len(members)), bundle, _results(bundle), check))
+            check = seal.checked(bundle)
+            told = (*_word(name, bundle.path, output), seal.content(bundle, check))
+            members.append(Member(letters(len(members)), bundle, _results(bundle, check), check, *told))
         except BundleError as error:
             places = (f"{Path(name)}: ", f"{Path(name)}/", f"{output}/")
             left_out.append(LeftOut(one_line(name), one_line(error, 600), one_line(without(str(error), *places), 600)))
     return Gathered(tuple(members), tuple(left_out))
+
+
+def _word(name: str, path: Path, output: Path) -> tuple[str, bool]:
+    """How a command names the bundle that was given as `name`, and whether it has to be laid below `output` for that."""
+    given = Path(name)
+    if path == given and not given.is_absolute() and ".." not in given.parts and len(given.parts) > 1:
+        return one_line(given, 2000), False
+    return one_line(path.resolve().name, 2000), path.resolve().parent != output.resolve()
 
 
 def without(text: str, *parts: str) -> str:
@@ -150,10 +171,10 @@ def _refuse_oddities(bundle: Loaded) -> None:
             raise BundleError(f"it says that it began at {stretch.started_at}, which is no time of a run.")
 
 
-def _results(bundle: Loaded) -> Results:
+def _results(bundle: Loaded, check: Check) -> Results:
     """The report's numbers. Blocks that no machine could have written overflow or divide by zero: that is said, too."""
     try:
-        return results(bundle)
+        return results(bundle, seal.barred(bundle.run, check))
     except (ArithmeticError, LookupError, ValueError) as error:
         raise BundleError(f"its numbers cannot be worked out ({type(error).__name__}: {error}).") from error
 

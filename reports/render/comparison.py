@@ -105,7 +105,9 @@ def _phrase(found: Comparison, cell: Cell) -> str:
     who, base = subject(found, cell.member), found.baseline.letter
     if cell.status in ("refused", "asked", "no baseline"):
         told = "is refused" if cell.status == "refused" else "is not ranked"
-        return f"{who} {told} ({cell.reasons[0].text})"
+        return (
+            f"{who} {told}; {cell.reasons[0].text}" if cell.member.barred else f"{who} {told} ({cell.reasons[0].text})"
+        )
     if cell.ratio is None or cell.verdict is None:
         return f"{who} {_elsewhere(found, cell.member) or 'did not measure it'}"
     rate, word = numbers.ratio(cell.ratio), cell.verdict.word
@@ -133,6 +135,28 @@ def tally(found: Comparison) -> str:
     return (
         ", ".join(f"{words[word]} {COUNTED.get(word, word)}" for word in order if word in words) or "nothing to compare"
     )
+
+
+def what_would_help(found: Comparison) -> str:
+    """Where no run has measured anything that the baseline has: the baseline with which most could be compared; empty otherwise."""
+    usable = {one.letter for one in found.members if not one.barred}
+    measured = [
+        (row.case, {cell.member.letter for cell in row.cells if cell.typical_ns is not None}) for row in found.rows
+    ]
+    if any(found.baseline.letter in letters and len(letters) > 1 for _, letters in measured):
+        return ""
+    none = f"No other run has measured what {found.baseline.letter} has"
+    best: tuple[int, int] = (0, 0)
+    name = ""
+    measured = [(case, letters & usable) for case, letters in measured]
+    for one in found.members:
+        shared = [(case, letters) for case, letters in measured if one.letter in letters and len(letters) > 1]
+        reach = (len({letter for _, letters in shared for letter in letters}), len({case for case, _ in shared}))
+        if reach > best:
+            best, name = reach, one.letter
+    if not name:
+        return f"{none}, nor have any two that can be compared a case in common: measure them with the same PRESET or the same CASES."
+    return f"{none}. BASELINE={name} could compare {best[0]} runs in {numbers.counted(best[1], 'case')}."
 
 
 def without_case(found: Comparison) -> str:
@@ -252,12 +276,20 @@ def unit_words(found: Comparison) -> str:
     )
 
 
+def where_runs_lie(found: Comparison) -> str:
+    """What has to be done before the command finds its runs; empty where it finds them as they lie."""
+    away = [one.letter for one in found.members if one.elsewhere]
+    if not away:
+        return ""
+    return f"With the folders of the runs below OUTPUT; {_and(away)} lay elsewhere."
+
+
 def command(found: Comparison) -> str:
     """What makes this page again."""
-    runs = " ".join(one.bundle.run.run_id for one in found.members)
+    runs = " ".join(one.word for one in found.members)
     parts = ["make compare", f"RUNS={shlex.quote(one_line(runs, 2000))}"]
     if found.baseline is not found.members[0]:
-        parts.append(f"BASELINE={shlex.quote(found.baseline.run_id)}")
+        parts.append(f"BASELINE={found.baseline.letter}")
     if found.allow:
         parts.append(f"ALLOW={shlex.quote(' '.join(found.allow))}")
     return " ".join(parts)

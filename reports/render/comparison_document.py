@@ -61,8 +61,8 @@ def render_html(found: Comparison) -> str:
 
 
 def folder_name(found: Comparison) -> str:
-    """A name that the same comparison always has: of its runs, its baseline and what was allowed."""
-    parts = [*(one.bundle.run.run_id for one in found.members), found.baseline.letter, *sorted(found.allow)]
+    """A name that the same comparison always has: of what its bundles hold, its baseline and what was allowed."""
+    parts = [*(one.content for one in found.members), found.baseline.letter, *sorted(found.allow)]
     return f"comparison-{hashlib.sha256(chr(0).join(parts).encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 

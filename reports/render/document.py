@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from reports import seal
 from reports.ablation import ablated
 from reports.render import (
     ablation,
@@ -27,16 +28,20 @@ from reports.render import (
     waterfall,
 )
 from reports.render.telemetry_chart import telemetry_chart
-from reports.render.trace_summary import CaseTrace, by_case, case_traces, page_names, passes_by_case, write_pages
+from reports.render.trace_summary import CaseTrace, by_case, case_traces, passes_by_case, write_pages
 from reports.render.walkthrough_bundle import page_of
 from reports.results import results
 from reports.state import Regime, regimes
 from suite.bundle import coverage, manifest, reader
+from suite.bundle.errors import BundleError
+from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
 from suite.bundle.writer import write_bytes
 
 HTML, PDF = "report.html", "report.pdf"
 TEMPLATES = paper.TEMPLATES
+SAMPLES = Path(__file__).parents[2] / "docs" / "samples"
+"""Bundles that the repository keeps: they stay as they are, down to their checksums."""
 
 
 def environment() -> jinja2.Environment:
@@ -60,9 +65,10 @@ def environment() -> jinja2.Environment:
 
 def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
     """Everything that the templates name."""
-    found, changed = results(bundle), regimes(bundle)
+    check = seal.checked(bundle)
+    found, changed = results(bundle, seal.barred(bundle.run, check)), regimes(bundle)
     return {
-        **_common(bundle, changed),
+        **_common(bundle, changed, check),
         "results": found,
         "traces": by_case(traces),
         "passes": passes_by_case(bundle.run, traces),
@@ -85,17 +91,16 @@ def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
     }
 
 
-def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
+def _common(bundle: Loaded, changed: list[Regime], check: Check) -> dict[str, Any]:
     """What every kind of report names."""
-    checked, integrity = view.integrity(
-        manifest.check(bundle.path, ignore=(HTML, PDF, walkthrough_document.HTML, *page_names(bundle.run)))
-    )
+    checked, integrity = view.integrity(check)
     return {
         "bundle": bundle,
         "run": bundle.run,
         "machine": view.machine_line(bundle),
         "intact": checked,
         "integrity": integrity,
+        "reasons": seal.reasons(bundle.run, check),
         "regimes": changed,
         "state_chart": Markup(charts.states(bundle, changed)) if bundle.states else "",
         "style": trace_document.style(),
@@ -104,10 +109,11 @@ def _common(bundle: Loaded, changed: list[Regime]) -> dict[str, Any]:
 
 def ablation_context(bundle: Loaded) -> dict[str, Any]:
     """Everything that the templates of an ablation name."""
-    found = ablated(bundle)
+    check = seal.checked(bundle)
+    found = ablated(bundle, seal.barred(bundle.run, check))
     return {
         # The levels differ in threads and memory by design, and so do their readings: no change is looked for in them.
-        **_common(bundle, []),
+        **_common(bundle, [], check),
         "ablated": found,
         "waterfalls": {
             case.case.name: Markup(waterfall.waterfall(case, found.design))
@@ -137,8 +143,13 @@ def render(path: Path) -> list[Path]:
     Beside every trace that can be read its own page is written, trace.html; with traces of matmul_add also walkthrough.html.
 
     Raises:
-        BundleError: not a bundle, damaged, of a newer major schema, or not writable.
+        BundleError: not a bundle, damaged, of a newer major schema, not writable, or one of the repository's own samples.
     """
+    if path.resolve().is_relative_to(SAMPLES.resolve()):
+        raise BundleError(
+            f"{path}: a sample that the repository keeps, and a report is written into its bundle; "
+            f"copy it first (cp -r {path} results/) and render the copy."
+        )
     bundle = reader.load(path)
     pages = []
     if bundle.run.ablation:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from reports import seal
 from reports.render import numbers
 from reports.results import CaseResult, Results
 from reports.state import MINIMUM_READINGS, Regime
@@ -80,6 +81,8 @@ def verdict_sentence(found: Results) -> str:
         return f"{what}: there is no ratio of {who} to eager ({arm.reason})."
     rate, floor = numbers.ratio(arm.ratio), numbers.percent(case.noise_floor.delta)
     reason = arm.verdict.reason
+    if found.barred:
+        return f"{what}: no claim is made about {who}; {found.barred}."
     if arm.verdict.word is None and arm.ratio.interval is not None:
         return f"{what}: the speed of {who} is not to be quoted; {reason}."
     if arm.verdict.word is None:
@@ -106,18 +109,13 @@ def tally(found: Results) -> str:
 
 def integrity(check: Check) -> tuple[bool, str]:
     """Whether the bundle's files are what was measured, and a sentence about it."""
-    if not check.matching and not check.changed:
+    if seal.absent(check):
         return (
             False,
             "The bundle has no checksums (SHA256SUMS), so nothing can be said about whether its files were changed.",
         )
-    problems = [
-        f"{len(names)} {what} ({', '.join(names[:3])}{' …' if len(names) > 3 else ''})"
-        for names, what in ((check.changed, "changed"), (check.missing, "missing"), (check.unlisted, "not listed"))
-        if names
-    ]
-    if problems:
-        return False, f"The bundle's files are not as they were measured: {'; '.join(problems)}."
+    if problems := seal.problems(check):
+        return False, f"The bundle's files are not as they were measured: {problems}."
     return True, f"All {len(check.matching)} files of the bundle match their checksums (SHA256SUMS)."
 
 
@@ -303,9 +301,22 @@ def aggregate_sentence(found: Results) -> str:
         return ""
     shared = f"{len(found.aggregate.cases)} of {found.aggregate.total} cases, those in which every arm ran"
     means = ", ".join(
-        f"{label} {numbers.significant(mean)}{numbers.TIMES}" for label, mean in found.aggregate.ratios.items()
+        f"{label} {numbers.significant(mean)}{numbers.TIMES}{_unclaimed(found, label, found.aggregate.cases)}"
+        for label, mean in found.aggregate.ratios.items()
     )
-    return f"Geometric mean over {shared}: {means}."
+    return f"Geometric mean over {shared}, without an interval of its own: {means}."
+
+
+CLAIMS = ("faster", "slower", "equivalent")
+"""The words of a verdict that claim something."""
+
+
+def _unclaimed(found: Results, label: str, cases: Collection[str]) -> str:
+    """In which of a mean's cases nothing is claimed of the arm; empty where there is none."""
+    own = [case for case in found.cases if case.case.name in cases]
+    arms = [(case.case.name, arm) for case in own for arm in case.candidates if arm.arm.label == label]
+    open_ = [name for name, arm in arms if arm.verdict is None or arm.verdict.word not in CLAIMS]
+    return f" (nothing is claimed in {len(open_)} of {len(arms)}: {', '.join(open_)})" if open_ else ""
 
 
 def unique_notes(notes: Iterable[str]) -> list[str]:

@@ -180,6 +180,48 @@ def test_the_plan_says_when_more_processes_do_not_fit() -> None:
     assert "--processes 3 " in done.stdout and "more than 360 s" in done.stdout
 
 
+def refused(*arguments: str, **environment: str) -> str:
+    """The one sentence with which gpu-check refuses what it was given."""
+    done = subprocess.run(
+        ["bash", "docker/gpu-check", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), (done.stdout, done.stderr)
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [
+        *(("BUDGET", value, 1) for value in ("abc", "-5", "0", "08", "1.5")),
+        *(("PROCESSES", value, 1) for value in ("abc", "0")),
+        *(("DEVICE", value, 0) for value in ("x", "-1")),
+    ],
+)
+def test_the_script_refuses_a_number_that_is_none_before_its_plan(name: str, value: str, least: int) -> None:
+    told = f"gpu-check: {name} is a whole number of at least {least}, not '{value}'\n"
+    assert refused("--dry-run", **{name: value}) == told
+
+
+def test_the_script_refuses_a_python_that_is_not_there_before_its_plan() -> None:
+    assert refused("--dry-run", PYTHON="no-such-python") == "gpu-check: no no-such-python here; name one with PYTHON=\n"
+    assert "unknown option --nonsense" in refused("--nonsense")
+
+
+def test_the_script_stops_where_its_python_has_no_torch_and_makes_no_folder(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/bash\nexec "{sys.executable}" -S -I "$@"\n')  # without its site-packages
+    bare.chmod(0o755)
+    told = refused(PYTHON=str(bare), OUT=str(tmp_path / "out"))
+    assert "has no torch and no msgspec" in told and "set PYTHON= to a Python that has torch" in told
+    broken = refused(PYTHON="/bin/false", OUT=str(tmp_path / "out"))
+    assert "/bin/false is no Python that works" in broken and not (tmp_path / "out").exists()
+
+
 STAND_IN = """#!/bin/bash
 case "$*" in
   *bench-gpu*) echo "$*" >>"{log}"; [[ $* != *"--cases matmul_add "* ]] || sleep {smoke} ;;

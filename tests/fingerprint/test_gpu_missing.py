@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from suite.__main__ import app
 from suite.bundle.schema import Fact
 from suite.fingerprint.gpu.devices import PCI, Seen, why_none
 from suite.fingerprint.gpu.missing import refusal
@@ -71,6 +73,26 @@ def test_where_nothing_is_seen_the_drivers_own_library_has_the_last_word():
     facts = {"count": why_none(NOTHING, "not asked")}
     assert "no device of NVIDIA's" in refusal(facts, "2.11.0+cu130")
     assert refusal(facts, "2.11.0+cu130", driver_library=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--device", "-1"], "DEVICE (--device) is the number of a GPU, 0 or more, not '-1'."),
+        (["--device", "abc"], "DEVICE (--device) is the number of a GPU, 0 or more, not 'abc'."),
+        (["--passes", "nope"], "unknown pass 'nope'"),
+        (["--cases", "nope"], "unknown case 'nope'"),
+        (["--arms", "nope"], "unknown arm 'nope'"),
+        (["--preset", "nope"], "unknown preset 'nope'"),
+        (["--settings", "nope"], "unknown settings 'nope'"),
+        (["--processes", "0"], "a case needs at least one process, not 0."),
+        (["--threads", "-3"], "threads must be at least one, not -3."),
+    ],
+)
+def test_words_that_no_gpu_could_make_right_are_told_before_the_missing_gpu(options: list[str], said: str):
+    done = CliRunner().invoke(app, ["bench-gpu", *options])
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("speedproof: ") and said in done.stderr
 
 
 def test_the_command_ends_with_status_2_and_one_line():

@@ -10,7 +10,7 @@ import pytest
 
 from reports.ablation import SPEEDUP, ablated
 from reports.render import ablation as told
-from reports.render.document import render
+from reports.render.document import render, render_html
 from suite.ablate import levels
 from suite.bundle import manifest, reader, schema
 from suite.bundle.writer import EVENTS, FINGERPRINT, RUN, Bundle, append
@@ -229,3 +229,12 @@ def test_readings_of_an_ablation_are_not_searched_for_changes_of_the_machine(tmp
         )  # fmt: skip
         append(path / "state.jsonl", state)
     assert "no change is looked for" in render(path)[0].read_text()
+
+
+def test_an_ablation_that_was_changed_after_sealing_claims_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "run", publishable=True)
+    assert 'class="verdict faster"' in (html := render_html(reader.load(path))) and "every run rule is met" in html
+    (path / "added.txt").write_text("x")
+    html = render_html(reader.load(path))
+    assert 'class="verdict faster"' not in html and "every run rule is met" not in html
+    assert "without a verdict" in html.split("<h1>")[1].split("</h1>")[0]

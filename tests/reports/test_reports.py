@@ -7,12 +7,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from reports.__main__ import app
 from reports.compilation import compilation_of
-from reports.render import charts, numbers, tables
+from reports.render import charts, document, numbers, tables
 from reports.render.document import render, render_html
+from reports.render.view import aggregate_sentence
 from reports.results import results, withheld
-from suite.bundle import reader, schema
+from suite.bundle import manifest, reader, schema
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import EVENTS, append
 from suite.statistics.ratio import Interval, Ratio
@@ -80,6 +83,7 @@ def test_a_failed_accuracy_check_is_red_and_its_speed_not_to_be_quoted(bundle: P
         case=CASE, arm="inductor", passed=False, rule="", tolerance=1e-4, outputs=[], message="output is off by 0.1"
     )
     write_document(bundle / "cases" / CASE / "inductor" / "accuracy.json", accuracy)
+    manifest.write(bundle)
     loaded = reader.load(bundle)
     html = render_html(loaded)
     assert "FAILED" in html and "the speed of torch.compile is not to be quoted; its accuracy check failed" in html
@@ -283,3 +287,73 @@ def test_profile_tables_count_per_step() -> None:
         cycles=[cycle],
     )
     assert tables.profile_table(profile).rows[0][1] == "362"
+
+
+def sealed(tmp_path: Path) -> Path:
+    """A bundle that says of itself that it meets every rule."""
+    return samples.write(tmp_path / "run", CLEAR, changes={"publishable": True})
+
+
+def test_a_bundle_as_it_was_sealed_is_publishable_and_has_its_verdict(tmp_path: Path) -> None:
+    html = render_html(reader.load(sealed(tmp_path)))
+    assert "yes, every run rule is met" in html and '<div class="number faster">' in html
+
+
+@pytest.mark.parametrize("what", ["changed", "missing", "not listed", "no checksums"])
+def test_a_bundle_that_was_changed_after_sealing_is_not_publishable_and_claims_nothing(
+    tmp_path: Path, what: str
+) -> None:
+    path = sealed(tmp_path)
+    if what == "changed":
+        text = (path / "samples.jsonl").read_text()
+        (path / "samples.jsonl").write_text(text.replace("1000000", "100000"))
+    elif what == "missing":
+        (path / "fingerprint.json").unlink()
+    elif what == "not listed":
+        (path / "added.txt").write_text("x")
+    else:
+        (path / "SHA256SUMS").unlink()
+    html = html_text(render_html(reader.load(path)))
+    assert "yes, every run rule is met" not in html
+    assert "<h1>a test of matmul_add: no claim is made about torch.compile; the bundle" in html
+    assert re.search(r'<dt>Publishable</dt><dd><b class="no">no</b>: the bundle[^;]* ' + what, html)
+    assert '<div class="number none">' in html and 'class="verdict faster"' not in html
+    assert re.search("Why this run is not publishable</h3>\n  <ul><li>the bundle", html)
+
+
+def test_the_reason_of_the_files_stands_before_the_runs_own(tmp_path: Path) -> None:
+    path = samples.write(tmp_path / "run", CLEAR, changes={"reasons": ["not containerised"]})
+    (path / "added.txt").write_text("x")
+    found = "no</b>: the bundle's files are not as they were measured: 1 not listed (added.txt); not containerised"
+    assert found in html_text(render_html(reader.load(path)))
+
+
+def test_a_run_that_never_ended_has_no_checksums_yet_and_that_is_nobodys_change(tmp_path: Path) -> None:
+    path = samples.write(tmp_path / "run", CLEAR, changes={"status": "running"})
+    (path / "SHA256SUMS").unlink()
+    html = render_html(reader.load(path))
+    assert '<div class="number faster">' in html and "yes, every run rule is met" not in html
+
+
+def html_text(html: str) -> str:
+    return html.replace("&#39;", "'")
+
+
+def test_a_mean_says_in_which_of_its_cases_nothing_is_claimed(tmp_path: Path) -> None:
+    noisy = {"eager": [2e6, 2.02e6, 1.98e6], "eager#2": [3e6, 2.02e6, 1.2e6], "inductor": [1e6, 1.01e6, 0.99e6]}
+    clear = aggregate_sentence(results(reader.load(samples.write(tmp_path / "a", {"a/1": CLEAR[CASE], **CLEAR}))))
+    assert re.fullmatch(r"Geometric mean over 2 of 2 cases, .*: inductor 2\.0+×\.", clear)
+    found = aggregate_sentence(results(reader.load(samples.write(tmp_path / "b", {"a/1": noisy, **CLEAR}))))
+    assert re.search(r"inductor 2\.0+× \(nothing is claimed in 1 of 2: a/1\)\.$", found)
+
+
+def test_a_sample_of_the_repository_is_not_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert document.SAMPLES.is_dir()
+    monkeypatch.setattr(document, "SAMPLES", tmp_path / "samples")
+    path = samples.write(tmp_path / "samples" / "h200" / "run", CLEAR)
+    before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+    monkeypatch.chdir(path.parent)
+    done = CliRunner().invoke(app, ["render", "run"])
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "copy it first (cp -r run results/)" in done.stderr
+    assert before == {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}

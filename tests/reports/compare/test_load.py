@@ -109,10 +109,10 @@ def test_numbers_that_cannot_be_worked_out_leave_only_their_bundle_out(
 
     real = module.results
 
-    def broken(loaded: object) -> object:
+    def broken(loaded: object, barred: str) -> object:
         if loaded.path.name == "x":  # type: ignore[attr-defined]
             raise OverflowError("math range error")
-        return real(loaded)  # type: ignore[arg-type]
+        return real(loaded, barred)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "results", broken)
     assert "OverflowError: math range error" in reason(bundle(tmp_path / "x", TIMES), tmp_path)
@@ -143,3 +143,11 @@ def test_changed_files_are_noticed(tmp_path: Path) -> None:
     assert member.check.changed == [FINGERPRINT]
     manifest.write(path)
     assert bundles.gathered(path).members[0].check.changed == []
+
+
+@pytest.mark.parametrize("name", ["report.html", "walkthrough.html", f"cases/{POINTWISE}/inductor/trace.html"])
+def test_what_is_rendered_of_a_bundle_is_no_change_of_it(tmp_path: Path, name: str) -> None:
+    path = bundle(tmp_path / "x", TIMES)
+    (path / name).parent.mkdir(parents=True, exist_ok=True)
+    (path / name).write_text("rendered")
+    assert gathered(path).members[0].intact

@@ -14,7 +14,7 @@ from reports.compare.cells import Cell, Row
 from reports.compare.load import Gathered, Member
 from reports.compare.matrix import Comparison, compare
 from reports.results import CaseResult
-from suite.bundle import schema
+from suite.bundle import manifest, schema
 from suite.bundle.errors import BundleError
 from suite.bundle.writer import Bundle
 from suite.statistics.ratio import Interval
@@ -142,6 +142,7 @@ def test_an_arm_that_computes_something_else_on_either_machine_gets_no_verdict(t
     )
     Bundle(base).case_directory(POINTWISE, "inductor")
     Bundle(base).document(f"cases/{POINTWISE}/inductor/accuracy.json", failed)
+    manifest.write(base)
     found = compare(gathered(base, bundle(tmp_path / "other", {POINTWISE: arms(50e3, 20e3)}, unit="2")))
     assert words(found, "inductor") == [None, None]
     assert row(found, arm="inductor").cells[1].verdict is not None
@@ -216,6 +217,7 @@ def test_models_are_not_compared_where_a_unit_computes_something_else(tmp_path: 
     failed = schema.Accuracy(case=POINTWISE, arm="inductor", passed=False, rule="r", tolerance=1e-4, outputs=[])
     Bundle(tmp_path / "y1").case_directory(POINTWISE, "inductor")
     Bundle(tmp_path / "y1").document(f"cases/{POINTWISE}/inductor/accuracy.json", failed)
+    manifest.write(tmp_path / "y1")
     found = compare(gathered(*(tmp_path / f"{name}{number}" for name in "xy" for number in range(3))))
     assert [each.arm for each in found.models] == ["eager"]
 
@@ -343,3 +345,16 @@ def test_times_are_the_same_as_in_the_bundles_own_report(tmp_path: Path) -> None
         assert cell.arm is not None and cell.typical_ns is not None
         assert cell.typical_ns == pytest.approx(cell.arm.typical_ns)
         assert cell.typical_ns == pytest.approx(math.exp(sum(cell.log_times) / len(cell.log_times)))
+
+
+def test_a_bundle_that_was_changed_after_sealing_is_refused_in_every_row(tmp_path: Path) -> None:
+    base = bundle(tmp_path / "base", {POINTWISE: arms(100e3, 50e3)})
+    edited = bundle(tmp_path / "edited", {POINTWISE: arms(50e3, 20e3)}, unit="2")
+    assert {cell.status for row in compare(gathered(base, edited)).rows for cell in row.cells} == {"baseline", "ranked"}
+    (edited / "added.txt").write_text("x")
+    for members, reason in (((base, edited), "the bundle's files are not"), ((edited, base), "of the baseline A: the")):
+        found = compare(gathered(*members))
+        cells = [row.cells[1] for row in found.rows]
+        assert [(cell.status, cell.verdict) for cell in cells] == [("refused", None)] * 2
+        assert all(cell.reasons[0].text.startswith(reason) for cell in cells)
+        assert all("1 not listed (added.txt)" in cell.reasons[0].text for cell in cells)

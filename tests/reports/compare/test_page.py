@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from reports.compare.load import gather
 from reports.compare.matrix import Comparison, compare
 from reports.compare.parity import Allowed
 from reports.render import comparison as told
@@ -50,6 +51,25 @@ def test_the_headline_is_about_a_case_that_another_run_has_measured(tmp_path: Pa
     only = bundle(tmp_path / "only", {POINTWISE: arms(30e3, 10e3)})
     sentence = told.headline(compare(gathered(only, apart)))
     assert sentence == "2 runs of 1 machine model against A, and nothing can be claimed: 2 without a baseline."
+
+
+def test_a_baseline_that_shares_nothing_is_told_which_one_would(tmp_path: Path) -> None:
+    alone = bundle(tmp_path / "alone", {"mobilebert_qa/b1-s8-fp32": arms(30e3, 10e3)})
+    few = bundle(tmp_path / "few", {MATMUL: arms(30e3, 10e3)}, unit="2")
+    both = [bundle(tmp_path / name, TIMES, unit=name) for name in ("p", "q")]
+    found = compare(gathered(alone, few, *both))
+    helps = "No other run has measured what A has. BASELINE=B could compare 3 runs in 1 case."
+    assert told.what_would_help(compare(gathered(alone, few, both[0]))).endswith(
+        "BASELINE=B could compare 2 runs in 1 case."
+    )
+    assert told.what_would_help(found) == helps.replace("=B", "=C").replace("1 case", "2 cases")
+    assert "BASELINE=C could compare" in render_html(found)
+    assert told.what_would_help(compare(found.gathered, "C")) == ""
+    (both[0] / "added.txt").write_text("x")
+    changed = told.what_would_help(compare(gathered(alone, few, *both)))
+    assert changed.endswith("BASELINE=B could compare 2 runs in 1 case.")
+    apart = told.what_would_help(compare(gathered(alone, few)))
+    assert apart.startswith("No other run has measured what A has, nor have any two") and "CASES" in apart
 
 
 def test_a_run_without_a_case_is_named_once_and_not_in_every_arms_row(tmp_path: Path) -> None:
@@ -156,7 +176,37 @@ def test_nothing_is_written_into_a_bundle(tmp_path: Path) -> None:
 
 def test_the_command_repeats_the_comparison(tmp_path: Path) -> None:
     found = page(tmp_path, ("torch",), run_id="x; rm -rf")
-    assert told.command(found) == "make compare RUNS='20260301-100000-quick-base x; rm -rf' ALLOW=torch"
+    assert told.command(found) == "make compare RUNS='base other' ALLOW=torch" and told.where_runs_lie(found) == ""
+    again = compare(found.gathered, "B", ("torch",))
+    assert told.command(again) == "make compare RUNS='base other' BASELINE=B ALLOW=torch"
+
+
+def test_the_command_names_folders_as_given_and_says_when_they_have_to_be_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place, name in (("results", "a"), ("kept", "b"), ("far", "c")):
+        bundle(tmp_path / place / name, TIMES, unit=name)
+    monkeypatch.chdir(tmp_path)
+    found = compare(gather(["a", "kept/b", str(tmp_path / "far" / "c")], Path("results")))
+    assert told.command(found) == "make compare RUNS='a kept/b c'"
+    html = render_html(found)
+    assert "With the folders of the runs below OUTPUT; C lay elsewhere." in html and str(tmp_path) not in html
+
+
+def test_bundles_of_one_id_that_hold_something_else_have_folders_of_their_own(tmp_path: Path) -> None:
+    other = bundle(tmp_path / "other", TIMES, unit="2")
+    whole = bundle(tmp_path / "whole", TIMES)
+    for copy in ("edited", "truncated", "rendered"):
+        shutil.copytree(whole, tmp_path / copy)
+    text = (whole / "samples.jsonl").read_text()
+    (tmp_path / "edited" / "samples.jsonl").write_text(text.replace('"position":1', '"position":0'))
+    (tmp_path / "truncated" / "samples.jsonl").write_text("\n".join(text.splitlines()[:-4]) + "\n")
+    (tmp_path / "rendered" / "report.html").write_text("rendered")
+    names = {
+        copy: folder_name(compare(gathered(tmp_path / copy, other)))
+        for copy in ("whole", "edited", "truncated", "rendered")
+    }
+    assert len(set(names.values())) == 3 and names["rendered"] == names["whole"]
 
 
 def test_runs_of_one_machine_are_named_by_what_they_are_unlike_the_baseline(tmp_path: Path) -> None:
