@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import queue
+import stat
 import threading
 import zlib
 from collections.abc import Generator, Iterator
@@ -43,6 +44,11 @@ def pieces(path: Path, notes: Notes) -> Generator[bytes, None, None]:
         TraceError: when the file cannot be opened, is empty, or is plainly something else.
     """
     try:
+        # Looked at before it is opened: a pipe that nobody writes to would be waited for.
+        if not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode)):
+            raise TraceError(
+                f"{path}: is no regular file (a pipe, a device?); write the trace to a file and name that."
+            )
         stream = path.open("rb")
     except FileNotFoundError:
         raise TraceError(f"{path}: there is no such file; name a trace that export_chrome_trace wrote.") from None
