@@ -147,9 +147,9 @@ def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path, capf
 
 
 def test_a_missing_table_is_said_again_at_the_end(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert run(Request((trace(tmp_path), tmp_path / "gone"), table=tmp_path / "missing")) == 2
+    assert run(Request((trace(tmp_path), tmp_path / "gone"), table=tmp_path / "no-table.txt")) == 2
     err = capfd.readouterr().err.splitlines()
-    assert ["missing" in line for line in err] == [True, False, True]
+    assert ["no-table.txt" in line for line in err] == [True, False, True]
 
 
 def test_two_ranks_get_a_page_each(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
