@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -280,3 +281,30 @@ def test_a_sweep_takes_the_busiest_gpu(tmp_path: Path, capsys: pytest.CaptureFix
         traces.append(trace(tmp_path, f"{size}_bf16_cold_eager.json", recording))
     assert run(Request(tuple(traces))) == 0
     assert "over the sizes: 64 overhead-bound, 4096 compute-bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        (("WALKTHROUGH=yes", "JSON=yes"), "leave one of the two away"),
+        (("JSON=maybe",), "JSON=maybe: say yes or no"),
+        (("WALKTHROUGH=maybe",), "WALKTHROUGH=maybe: say yes or no"),
+    ],
+)
+def test_make_refuses_what_it_would_have_to_guess(variables: tuple[str, ...], told: str) -> None:
+    root = Path(__file__).parents[2]
+    command = ["make", "-s", "-o", "setup", "analyze", "TRACE=none.json", *variables]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and told in done.stderr and not done.stdout
+
+
+def test_a_table_of_another_recording_is_called_that(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = TABLE.replace("aten::linear", "aten::other1").replace(" aten::addmm", "aten::other2")
+    third = next(line for line in rows.splitlines() if "aten::other1" in line)
+    (tmp_path / "table.txt").write_text(rows.replace(third, f"{third}\n{third.replace('other1', 'other3')}"))
+    assert run(Request((trace(tmp_path),), table=tmp_path / "table.txt")) == 2
+    said = capfd.readouterr()
+    assert "this table is of another recording: 0 of its 3 rows fit the trace" in " ".join(
+        said.out.replace("\xa0", " ").split()
+    ).replace("This", "this")
+    assert "this table is of another recording" in said.err
