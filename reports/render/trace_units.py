@@ -35,7 +35,7 @@ CLAUSE = re.compile(r"[.;:,](?= )")
 
 
 def cut(text: str, most: int) -> str:
-    """Text of a rule, of at most `most` characters: cut where a clause ends, or else a word, never within a name's brackets."""
+    """Text of a rule, of at most `most` characters: cut where a clause ends outside of a name's brackets, or else at a word."""
     text = plain(text)
     if len(text) <= most:
         return text
