@@ -131,6 +131,8 @@ system-description: setup ## A finished run's machine as MLPerf describes one (R
 analyze: setup ## Read a torch.profiler trace and tell what it means (TRACE=file; a page in OUTPUT/traces)
 	@if [ -z "$$TRACE" ]; then echo "speedproof: name a trace: make analyze TRACE=trace.json" >&2; exit 2; fi; \
 	if [ -e "$$TRACE" ]; then set -- "$$TRACE"; else set -- $$TRACE; fi; \
+	for said in "WALKTHROUGH=$$WALKTHROUGH" "JSON=$$JSON"; do case $${said#*=} in "" | yes | YES | 1 | true | no | NO | 0 | false) ;; *) echo "speedproof: $$said: say yes or no" >&2; exit 2 ;; esac; done; \
+	case $$WALKTHROUGH-$$JSON in [yY1t]*-[yY1t]*) echo "speedproof: WALKTHROUGH=yes writes a page, not JSON: leave one of the two away" >&2; exit 2 ;; esac; \
 	case $$WALKTHROUGH in yes | YES | 1 | true) exec $(PYTHON_ENV) -m reports walkthrough "$$@" --output "$$OUTPUT/traces" ;; esac; \
 	if [ -n "$$TABLE" ]; then set -- "$$@" --table "$$TABLE"; fi; \
 	if [ -n "$$AGAINST" ]; then set -- "$$@" --against "$$AGAINST"; fi; \

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import unicodedata
-from collections import Counter
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,12 @@ from typing import Any
 from reports.export.analysis import document, encode, refusal
 from reports.findings.contract import Finding
 from reports.findings.overview import busiest
+from reports.findings.pair import Pair, compare
 from reports.findings.registry import findings
+from reports.plain import one_line
+from reports.render.page_folder import HTML, page_folders
+from reports.render.plain_text import plain
+from reports.render.trace_against import told_against
 from reports.trace.analyse import Analysis, analyse
 from reports.trace.notes import TraceError
 from reports.trace.reconcile import Reconciliation, reconcile
@@ -42,15 +46,20 @@ def run(request: Request) -> int:
     status = 0
     table: Table | None = None
     eager: Analysis | None = None
+    missing: list[Exception] = []
+    voice = Voice()
     try:
         table = None if request.table is None else read_table(request.table)
     except TableError as error:
-        status = _refuse(error)
+        missing.append(error)
     try:
         eager = None if request.against is None else analyse(request.against)
     except TraceError as error:
-        status = _refuse(error)
-    for number, (path, folder) in enumerate(zip(request.traces, page_folders(request.traces), strict=True)):
+        missing.append(error)
+    for reason in missing:
+        status = _refuse(reason)
+    folders = page_folders(request.traces, None if request.json else request.output)
+    for number, (path, folder) in enumerate(zip(request.traces, folders, strict=True)):
         first = number == 0
         try:
             analysis = analyse(path, table=table if first else None)
@@ -58,22 +67,57 @@ def run(request: Request) -> int:
             status = _refuse(error)
             documents.append(refusal(str(path), str(error)))
             continue
-        found = findings(analysis, eager if first else None)
+        beside = eager if first else None
+        found = findings(analysis, beside)
         reconciled = None if analysis.table is None else reconcile(analysis, analysis.table)
-        documents.append(document(analysis, found, reconciled))
+        documents.append(document(analysis, found, reconciled, None if beside is None else beside.trace.path))
         if analysis.workload is not None and analysis.devices and not analysis.trace.withheld & {"idle", "window"}:
             sweep.append((analysis.workload.size, busiest(analysis)[1].bound))
+        if reconciled is not None and reconciled.of_another_recording:
+            missing.append(TableError(f"{request.table}: {reconciled.sentences()[0]}"))
+            status = _refuse(missing[-1])
         if request.json:
             continue
         try:
-            _show(analysis, found, reconciled, None if request.output is None else request.output / folder)
+            where = None if request.output is None else request.output / folder
+            _show(analysis, found, reconciled, where, beside, voice)
         except BundleError as error:
             status = _refuse(error)
     if request.json:
-        sys.stdout.buffer.write(encode(documents))
+        voice.say(encode(documents).decode())
     elif len({size for size, _ in sweep}) > 1:
-        print(over_sizes(sweep))
-    return status
+        voice.say(f"{over_sizes(sweep)}\n")
+    if not request.json:
+        # What was asked for and is not in the report stands where a reader looks: at the end.
+        for reason in missing:
+            status = _refuse(reason)
+    return status or voice.status
+
+
+class Voice:
+    """Standard output, which may be a pipe that nobody reads any more (then the rest is silent) or a full disk (then that is said)."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self._heard = True
+
+    def say(self, text: str) -> None:
+        """Write a text out, now."""
+        if not self._heard:
+            return
+        try:
+            encoding = sys.stdout.encoding or "utf-8"
+            sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+            sys.stdout.flush()
+        except OSError as error:
+            self._heard = False
+            # What is still held back would be written when the interpreter ends, and fail again.
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if not isinstance(error, BrokenPipeError):
+                self.status = _refuse(
+                    OSError(f"standard output cannot be written ({error.strerror or error}); write it elsewhere.")
+                )
 
 
 def over_sizes(sweep: list[tuple[float, Bound]]) -> str:
@@ -93,6 +137,8 @@ def read_table(path: Path) -> Table:
     Raises:
         TableError: when it cannot be read.
     """
+    if path.exists() and not path.is_file():
+        raise TableError(f"{path}: is no regular file; name a file that holds the table that the profiler printed.")
     try:
         return parse(path.read_text("utf-8", "replace"))
     except OSError as error:
@@ -101,53 +147,33 @@ def read_table(path: Path) -> Table:
         raise TableError(f"{path}: {error}") from None
 
 
-def page_folders(traces: Sequence[Path]) -> list[str]:
-    """The folder of each trace's page, no two the same, on any file system.
-
-    It is the trace's name; traces of one name (one a rank, say) are told apart by the folder that they lie in, then by a number.
-    """
-    names = [folder_name(path) for path in traces]
-    often = Counter(map(_as_one, names))
-    used: set[str] = set()
-    folders = []
-    for path, name in zip(traces, names, strict=True):
-        parent = path.absolute().parent.name
-        wanted = f"{parent}-{name}" if parent and often[_as_one(name)] > 1 else name
-        folder, number = wanted, 1
-        while _as_one(folder) in used:
-            number += 1
-            folder = f"{wanted}-{number}"
-        used.add(_as_one(folder))
-        folders.append(folder)
-    return folders
-
-
-def folder_name(path: Path) -> str:
-    """A trace's name without what says how it is packed."""
-    name = path.name
-    for ending in (".gz", ".json", ".trace", ".pt"):
-        name = name.removesuffix(ending)
-    return name or "trace"
-
-
-def _as_one(name: str) -> str:
-    """What a file system that ignores case, or composes accents, takes for one name."""
-    return unicodedata.normalize("NFC", name).casefold()
-
-
 def _refuse(error: Exception) -> int:
-    print(f"speedproof: {error}", file=sys.stderr)
+    # The sentence may quote a file's name: nothing in it may steer the terminal.
+    print(f"speedproof: {one_line(error, 1200)}", file=sys.stderr)
     return REFUSED
 
 
 def _show(
-    analysis: Analysis, found: tuple[Finding, ...], reconciled: Reconciliation | None, folder: Path | None
+    analysis: Analysis,
+    found: tuple[Finding, ...],
+    reconciled: Reconciliation | None,
+    folder: Path | None,
+    eager: Analysis | None,
+    voice: Voice,
 ) -> None:
-    from reports.render.terminal import show
+    from reports.render.terminal import shown_summary
     from reports.render.trace_document import render_trace
 
     told = () if reconciled is None else reconciled.sentences()
-    show(analysis, found, reconciliation=told)
+    against = None if eager is None else told_against(_pair(eager, analysis), Path(eager.trace.path))
+    page = None if folder is None else folder / HTML
+    voice.say(shown_summary(analysis, found, page, told, against))
     if folder is not None:
-        for path in render_trace(analysis, found, folder, told):
-            print(path)
+        voice.say("".join(f"{plain(str(path))}\n" for path in render_trace(analysis, found, folder, told, against)))
+
+
+def _pair(eager: Analysis, compiled: Analysis) -> Pair | None:
+    try:
+        return compare(eager, compiled)
+    except Exception:  # R25 says what went wrong; what one trace alone tells must not be lost with it
+        return None

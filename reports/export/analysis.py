@@ -36,15 +36,20 @@ launches' times, so it goes with them."""
 
 
 def document(
-    analysis: Analysis, findings: Sequence[Finding], reconciliation: Reconciliation | None = None
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    reconciliation: Reconciliation | None = None,
+    against: str | None = None,
 ) -> dict[str, Any]:
     """One trace as a JSON document; times in us, shares as fractions, null where something is not known.
 
-    `withheld` names what the trace's health forbids to claim; the fields that rest on it are null. `table` is null without a table.
+    `withheld` names what the trace's health forbids to claim; the fields that rest on it are null. `table` is null without a table,
+    `against` (the file that it was compared with) without one.
     """
     withheld = analysis.trace.withheld
     return {
         "file": analysis.trace.path,
+        "against": against,
         "status": analysis.trace.status,
         "notes": [{"kind": note.kind, "count": note.count, "effect": note.effect} for note in analysis.trace.notes],
         "withheld": sorted(withheld),
@@ -70,6 +75,7 @@ def refusal(file: str, reason: str) -> dict[str, Any]:
     """The document of a trace that cannot be read."""
     return {
         "file": file,
+        "against": None,
         "status": "refused",
         "notes": [{"kind": "refused", "count": 1, "effect": reason}],
         "withheld": ["delay", "idle", "window"],

@@ -11,6 +11,7 @@ from reports.findings.contract import Evidence, Finding, Outcome, Rule, fired, n
 from reports.findings.copies import device_to_device
 from reports.findings.cpu_code import ELEMENTWISE, PACKED
 from reports.findings.pair_changes import (
+    FUSED_GPU,
     Change,
     Copy,
     copies_added,
@@ -20,6 +21,7 @@ from reports.findings.pair_changes import (
     kernel_changes,
     operator_changes,
     units,
+    why_apart,
     why_no_gpu,
 )
 from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, host_bound, rows_named, self_us
@@ -36,7 +38,6 @@ TAX = 1.1
 EXPLAINED = 0.5
 """Compiled code's own slices are called the cause when they make up half of the excess; else the operator that grew most is named."""
 
-FUSED_GPU = re.compile(r"triton_\w*fused|^triton_")
 FUNCTOR = re.compile(r"CUDAFunctor_(\w+?)\b|::(\w+?)_kernel_(?:cuda|impl)|(\w+?)Functor")
 
 
@@ -73,6 +74,8 @@ class Pair:
     linears_eager: float
     packed_compiled: float
     fusion: Fusion
+    apart: str
+    """Why nothing is claimed of the pair: the two are not of one case; empty where they are."""
     story: str
     outcome: Outcome
     """R25."""
@@ -101,6 +104,7 @@ def compare(eager: Analysis, compiled: Analysis) -> Pair:
     same = [change for change in products if change.eager_calls and change.compiled_calls]
     fresh = [change for change in products if change.compiled_calls and not change.eager_calls]
     fusion = _fusion(compiled, addmm, bool(fused))
+    apart = why_apart(eager, compiled)
     ratio = compiled_cpu / eager_cpu if eager_cpu and compiled_cpu else None
     linears = sum(c.eager_calls for c in operators if c.name == "aten::linear")
     packed = sum(c.compiled_calls for c in operators if c.name in PACKED)
@@ -132,8 +136,11 @@ def compare(eager: Analysis, compiled: Analysis) -> Pair:
         linears_eager=linears,
         packed_compiled=packed,
         fusion=fusion,
+        apart=apart,
         story=_story(fusion, bool(eager.devices), same, fresh, gone, copies, fused, linears, packed),
-        outcome=_tax(eager_cpu, compiled_cpu, no_cpu, compiled, frames, operators),
+        outcome=not_applicable(no_cpu or f"nothing is compared: {apart}")
+        if apart
+        else _tax(eager_cpu, compiled_cpu, no_cpu, compiled, frames, operators),
     )
 
 
@@ -148,6 +155,8 @@ def findings(pair: Pair) -> tuple[Finding, ...]:
 
 
 def _fused(pair: Pair) -> Outcome:
+    if pair.apart:
+        return not_applicable(f"nothing is compared: {pair.apart}")
     if pair.fusion == "unknown":
         return not_applicable("the second recording holds no compiled code")
     evidence = [

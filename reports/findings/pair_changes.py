@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from reports.findings.copies import device_to_device
-from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, rows_named, under
+from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, is_compiled, rows_named, under
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
 from reports.trace.classes import KernelClass
+from reports.trace.regime import ARITHMETIC
 from reports.trace.steps import STEP
+
+FUSED_GPU = re.compile(r"triton_\w*fused|^triton_")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,53 @@ class Copy:
     bytes: float | None
     us: float
     read_plus_write_tb_s: float | None
+
+
+SHARED = 0.5
+"""Share of the smaller side's operators: recordings that share no annotation and no matrix product are of one case from here on."""
+
+
+def why_apart(eager: Analysis, compiled: Analysis) -> str:
+    """Why two recordings are not an eager and a compiled one of the same case; empty where nothing speaks against it."""
+    before, after = _models(eager), _models(compiled)
+    if before and after and before != after:
+        return f"they were recorded on different devices ({', '.join(before)} against {', '.join(after)})"
+    ours, theirs = compiled.workload, eager.workload
+    if ours is not None and theirs is not None and (ours.name, ours.dtype) != (theirs.name, theirs.dtype):
+        return f"they are of different cases ({theirs.name}, {theirs.dtype} against {ours.name}, {ours.dtype})"
+    if not holds_compiled_code(compiled):
+        swapped = "; the one to compare with does: are the two swapped?" if holds_compiled_code(eager) else ""
+        return f"the first trace holds no compiled code{swapped}"
+    annotations = _named(eager, "annotation"), _named(compiled, "annotation")
+    products = tuple({k.name for k in one.kernels if k.kernel_class in ARITHMETIC} for one in (eager, compiled))
+    operators = _named(eager, "operator"), _named(compiled, "operator")
+    if annotations[0] & annotations[1] or products[0] & products[1] or not all(operators):
+        return ""
+    # Generated code may leave no operator as it was: the annotations of the case speak first.
+    if all(annotations) and len(operators[0] & operators[1]) < SHARED * min(map(len, operators)):
+        return "they share no annotation, no matrix product and hardly an operator: they are not of one case"
+    return ""
+
+
+def holds_compiled_code(analysis: Analysis) -> bool:
+    """Whether a trace shows compiled code: its slices, or kernels that Inductor named."""
+    return (
+        is_compiled(analysis)
+        or any(FUSED_GPU.search(stats.name) for stats in analysis.kernels)
+        or any(FUSED_CPP.fullmatch(stats.name) for stats in analysis.operators)
+    )
+
+
+def _models(analysis: Analysis) -> list[str]:
+    return sorted({device.model for device in analysis.devices if device.model})
+
+
+def _named(analysis: Analysis, kind: str) -> set[str]:
+    return {
+        stats.name
+        for stats in analysis.operators
+        if stats.kind == kind and not STEP.fullmatch(stats.name) and not FRAMES.fullmatch(stats.name)
+    }
 
 
 def units(analysis: Analysis) -> int:

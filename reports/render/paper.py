@@ -30,7 +30,9 @@ def pdf(html: str, identifier: str, epoch: int) -> bytes:
 
     with dated(epoch):
         document = weasyprint.HTML(string=html, url_fetcher=_refuse, base_url=None)
-        content: bytes = document.write_pdf(pdf_identifier=identifier.encode(), uncompressed_pdf=False)
+        content: bytes = document.write_pdf(
+            pdf_identifier=identifier.encode("utf-8", "replace"), uncompressed_pdf=False
+        )
     return content
 
 

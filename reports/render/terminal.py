@@ -11,11 +11,13 @@ from rich.text import Text
 
 from reports.findings.contract import Finding, Verdict
 from reports.render import numbers
+from reports.render.page_folder import shown as shown_path
 from reports.render.plain_text import plain
 from reports.render.timeline_lanes import CAUSE_NAMES
+from reports.render.trace_against import Against
 from reports.render.trace_cpu import cpu_story
-from reports.render.trace_units import quoted, sentence, share, us
-from reports.render.trace_words import bound_sentence, busiest, device_line, ordered, trust
+from reports.render.trace_units import cut, quoted, sentence, share, us
+from reports.render.trace_words import advice, bound_sentence, busiest, device_line, ordered, trust, worth_telling
 from reports.trace.analyse import Analysis
 from reports.trace.gaps import Cause
 
@@ -38,18 +40,26 @@ def print_summary(
     console: Console,
     page: Path | None = None,
     reconciliation: Sequence[str] = (),
+    against: Against | None = None,
 ) -> None:
     """Print the summary; `page` is where the whole analysis was written, if it was; `reconciliation` says how the profiler's table and
-    the trace differ."""
-    for line in summary_lines(analysis, findings, console, page, reconciliation):
+    the trace differ, `against` how another recording and this one do."""
+    for line in summary_lines(analysis, findings, console, page, reconciliation, against):
         console.print(line, highlight=False, markup=False, emoji=False, no_wrap=True, overflow="ignore", crop=False)
 
 
-def show(
-    analysis: Analysis, findings: Sequence[Finding], page: Path | None = None, reconciliation: Sequence[str] = ()
-) -> None:
-    """Print the summary to standard output."""
-    print_summary(analysis, findings, Console(), page, reconciliation)
+def shown_summary(
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    page: Path | None = None,
+    reconciliation: Sequence[str] = (),
+    against: Against | None = None,
+) -> str:
+    """The summary as it is printed to standard output, with its colours where that has some."""
+    console = Console()
+    with console.capture() as held:
+        print_summary(analysis, findings, console, page, reconciliation, against)
+    return held.get()
 
 
 def summary_lines(
@@ -58,13 +68,14 @@ def summary_lines(
     console: Console,
     page: Path | None = None,
     reconciliation: Sequence[str] = (),
+    against: Against | None = None,
 ) -> list[Text]:
     """The summary's lines; in a narrow window fewer findings are shown, so that they stay about as many."""
     lines: list[Text] = []
     for shown in range(SHOWN, 0, -1):
         lines = [
             line
-            for about, text in _entries(analysis, findings, page, shown, reconciliation)
+            for about, text in _entries(analysis, findings, page, shown, reconciliation, against)
             for line in _wrapped(about, text, console)
         ]
         if len(lines) <= LINES:
@@ -86,25 +97,34 @@ def _wrapped(about: str, text: Text, console: Console) -> Iterator[Text]:
 
 
 def _entries(
-    analysis: Analysis, findings: Sequence[Finding], page: Path | None, shown: int, reconciliation: Sequence[str]
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    page: Path | None,
+    shown: int,
+    reconciliation: Sequence[str],
+    against: Against | None,
 ) -> Iterator[Entry]:
     # Names come from the trace: they are Text, in which brackets are only brackets.
-    yield "Trace", Text(f"{plain(Path(analysis.trace.path).name, 80)}, {device_line(analysis)}")
+    yield "Trace", Text(f"{shown_path(Path(analysis.trace.path))}, {device_line(analysis)}")
     health = trust(analysis)
     yield (
         "Trust",
         Text.assemble((health.status, "green" if health.status == "ok" else "yellow"), f": {health.sentence}"),
     )
     for kind, count, effect, _ in health.notes[:NOTES]:
-        yield "", Text(f"- {kind} ({count}): {plain(effect, LONGEST)}")
+        yield "", Text(f"- {kind} ({count}): {cut(effect, LONGEST)}")
     if len(health.notes) > NOTES:
         yield "", Text(f"- and {len(health.notes) - NOTES} more")
     yield "Bound by", Text(bound_sentence(analysis))
     yield from _idle(analysis)
     yield from _cpu(analysis)
-    yield from _findings(findings, shown)
+    if against is not None:
+        yield "Against", Text(f"{against.name}: {cut(against.told, LONGEST)}")
+    yield from _findings(findings, shown, page)
+    if following := advice(analysis, worth_telling(findings)):
+        yield "Next", Text(cut(following, LONGEST))
     for number, told in enumerate(reconciliation[:RECONCILED]):
-        yield "Table" if number == 0 else "", Text(f"{'- ' if number else ''}{sentence(plain(told, LONGEST))}")
+        yield "Table" if number == 0 else "", Text(f"{'- ' if number else ''}{sentence(cut(told, LONGEST))}")
     if len(reconciliation) > RECONCILED:
         yield "", Text(f"- and {len(reconciliation) - RECONCILED} more, all in --json and on the page")
     counts = {verdict: sum(f.outcome.verdict is verdict for f in findings) for verdict in Verdict}
@@ -150,15 +170,17 @@ def _cpu(analysis: Analysis) -> Iterator[Entry]:
         yield "", _bar(f"{plain(stats.name, 40)}, {numbers.counted(stats.count, 'call')}", stats.self_us, total)
 
 
-def _findings(findings: Sequence[Finding], most: int) -> Iterator[Entry]:
+def _findings(findings: Sequence[Finding], most: int, page: Path | None) -> Iterator[Entry]:
     fired = ordered(findings)
     shown = [finding for finding in fired if finding.rule.severity != "explanation"][:most] or fired[:1]
     for finding in shown:
         rule, outcome = finding.rule, finding.outcome
         at_stake = f" (at stake: {us(outcome.at_stake_us)})" if outcome.at_stake_us > 0 else ""
-        claim = sentence(plain(outcome.claim, LONGEST))
+        claim = sentence(cut(outcome.claim, LONGEST))
         yield rule.severity, Text.assemble((claim, "bold"), f" [{rule.id}]{at_stake}")
         for evidence in outcome.evidence[:EVIDENCE]:
-            yield "", Text(f"- {plain(quoted(evidence.text), LONGEST)}")
+            yield "", Text(f"- {cut(quoted(evidence.text), LONGEST)}")
         if outcome.advice:
-            yield "", Text(f"> {sentence(plain(outcome.advice, LONGEST))}")
+            yield "", Text(f"> {sentence(cut(outcome.advice, LONGEST))}")
+    if more := len(fired) - len(shown):
+        yield "", Text(f"{more} more {'on the page' if page else 'in --json'}")

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from markupsafe import Markup
 
 from reports.findings.contract import Finding
+from reports.render import page_folder
 from reports.render.paper import TEMPLATES, pdf, templates
+from reports.render.plain_text import plain
+from reports.render.publish import Content, publish
+from reports.render.trace_against import Against
 from reports.render.trace_view import page
 from reports.trace.analyse import Analysis
 from suite.bundle.errors import BundleError
-from suite.bundle.writer import unwritable, write_bytes
 
-HTML, PDF, TRACE = "trace.html", "trace.pdf", "trace.json.gz"
+HTML, PDF, TRACE = page_folder.HTML, "trace.pdf", "trace.json.gz"
 
 EPOCH = 315_532_800
 """1 January 1980: a trace does not always say when it was recorded, and the document has to be the same every time."""
@@ -33,57 +35,65 @@ def style() -> Markup:
 
 
 def render_html(
-    analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequence[str] = (), title: str = ""
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    reconciliation: Sequence[str] = (),
+    title: str = "",
+    against: Against | None = None,
+    place: str = "",
 ) -> str:
-    """The analysis as one self-contained HTML document; `reconciliation` are sentences on how the profiler's table and the trace differ."""
-    shown = page(analysis, findings, reconciliation, title)
+    """The analysis as one self-contained HTML document; `reconciliation` are sentences on how the profiler's table and the trace differ,
+    `place` a mark of where the trace lies (see `page_folder`)."""
+    shown = page(analysis, findings, reconciliation, title, against)
     # The picture is our own SVG; every text in it was escaped where it was made.
-    return templates().get_template("trace.html").render(page=shown, picture=Markup(shown.picture.svg), style=style())
+    return (
+        templates()
+        .get_template("trace.html")
+        .render(page=shown, picture=Markup(shown.picture.svg), style=style(), place=place)
+    )
 
 
 def render_trace(
-    analysis: Analysis, findings: Sequence[Finding], folder: Path, reconciliation: Sequence[str] = ()
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    folder: Path,
+    reconciliation: Sequence[str] = (),
+    against: Against | None = None,
 ) -> list[Path]:
     """Write trace.html, trace.pdf and trace.json.gz into a folder, which is made when it is not there, and return their paths.
 
-    The trace's content is not changed by a byte: a packed file is copied, a plain one packed.
+    The trace's content is not changed by a byte: a packed file is copied, a plain one packed. The files take their places together.
 
     Raises:
         BundleError: when the folder cannot be written, or the trace can no longer be read.
     """
-    html = render_html(analysis, findings, reconciliation)
     source = Path(analysis.trace.path)
-    write_bytes(folder / HTML, html.encode("utf-8", "replace"))
-    write_bytes(folder / PDF, pdf(html, source.name, EPOCH))
-    copy_packed(source, folder / TRACE)
+    html = render_html(analysis, findings, reconciliation, against=against, place=page_folder.place(source))
+    files: dict[str, Content] = {
+        HTML: html.encode("utf-8", "replace"),
+        PDF: pdf(html, plain(source.name), EPOCH),
+    }
+    with packed_copy(source, folder / TRACE) as copied:
+        publish(folder, files | copied)
     return [folder / name for name in (HTML, PDF, TRACE)]
 
 
-def copy_packed(source: Path, target: Path) -> None:
-    """Copy a file, packed unless it is, beside its place and then into it.
+@contextmanager
+def packed_copy(source: Path, target: Path) -> Iterator[dict[str, Content]]:
+    """The file that is to be written for the trace to lie at `target`, packed; none where it lies there already.
 
     Raises:
-        BundleError: when either cannot be read or written.
+        BundleError: when the trace cannot be read.
     """
     if target.exists() and target.samefile(source):
+        yield {}
         return
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         file = source.open("rb")
     except OSError as error:
         raise BundleError(f"{source}: cannot be read ({error.strerror or error}); is it still there?") from error
     with file:
-        try:
-            with beside.open("wb") as output:
-                _copy(file, output)
-                output.flush()
-                os.fsync(output.fileno())
-            beside.replace(target)
-        except OSError as error:
-            raise unwritable(target, error) from error
-        finally:
-            with suppress(OSError):
-                beside.unlink()
+        yield {target.name: lambda output: _copy(file, output)}
 
 
 def _copy(file: IO[bytes], output: IO[bytes]) -> None:

@@ -31,9 +31,23 @@ def times(factor: float) -> str:
     return f"{numbers.significant(factor, digits)}{numbers.TIMES}"
 
 
+CLAUSE = re.compile(r"[.;:,](?= )")
+
+
+def cut(text: str, most: int) -> str:
+    """Text of a rule, of at most `most` characters: cut where a clause ends outside of a name's brackets, or else at a word."""
+    text = plain(text)
+    if len(text) <= most:
+        return text
+    ends = [found.start() for found in CLAUSE.finditer(text, most // 3, most - 2)]
+    whole = [end for end in ends if all(text[:end].count(a) <= text[:end].count(b) for a, b in ("<>", "()", "[]"))]
+    end = whole[-1] if whole else text.rfind(" ", most // 3, most - 2)
+    return f"{text[:end]} …" if end > 0 else plain(text, most)
+
+
 def quoted(text: str) -> str:
     """What a rule says, as it is shown: cut to a bearable length, its units as everywhere on the page."""
-    return MICROSECONDS.sub("\u00a0µs", plain(text, LINE))
+    return MICROSECONDS.sub("\u00a0µs", cut(text, LINE))
 
 
 def sentence(text: str) -> str:
@@ -41,6 +55,7 @@ def sentence(text: str) -> str:
     text = quoted(text).strip()
     if not text:
         return ""
-    # The name of an operator or a kernel stays as it is.
-    start = text[0].upper() if text.split()[0].rstrip(",.:;?!").isalpha() else text[0]
-    return f"{start}{text[1:]}{'' if text.endswith(('.', '!', '?', ':')) else '.'}"
+    # The name of an operator or a kernel stays as it is, also before the colon that says something of it.
+    first = text.split()[0]
+    named = first == "void" or first.endswith(":") or not first.rstrip(",.;?!").isalpha()
+    return f"{text[0] if named else text[0].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?', ':')) else '.'}"

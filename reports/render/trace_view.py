@@ -8,8 +8,10 @@ from pathlib import Path
 
 from reports.findings.contract import Evidence, Finding, Severity, Verdict
 from reports.render import numbers
+from reports.render.page_folder import shown
 from reports.render.plain_text import plain
 from reports.render.timeline import Picture, timeline
+from reports.render.trace_against import Against
 from reports.render.trace_tables import Branch, Table, branches, tables
 from reports.render.trace_units import quoted, sentence, us
 from reports.render.trace_words import Trust, device_line, headline, minute, ordered, trust
@@ -66,18 +68,25 @@ class Page:
     reconciliation: tuple[str, ...]
     starts_at: str
     asked: int
+    against: str = ""
 
 
-def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequence[str] = (), title: str = "") -> Page:
-    """The page of a trace; its title is the file's name where none is given."""
+def page(
+    analysis: Analysis,
+    findings: Sequence[Finding],
+    reconciliation: Sequence[str] = (),
+    title: str = "",
+    against: Against | None = None,
+) -> Page:
+    """The page of a trace; its title is the end of the file's path where none is given."""
     fired = ordered(findings)
     return Page(
-        title=plain(title or Path(analysis.trace.path).name, 120),
+        title=plain(title, 120) or shown(Path(analysis.trace.path)),
         has_gpu=analysis.has_gpu,
         device=device_line(analysis),
         headline=headline(analysis),
         trust=trust(analysis),
-        minute=minute(analysis, findings),
+        minute=minute(analysis, findings, "" if against is None else against.told),
         picture=timeline(analysis),
         cards=[card(analysis, finding) for finding in fired],
         withheld=[
@@ -100,6 +109,7 @@ def page(analysis: Analysis, findings: Sequence[Finding], reconciliation: Sequen
         reconciliation=_reconciled(reconciliation),
         starts_at=str(analysis.trace.origin),
         asked=len(findings),
+        against="" if against is None else against.name,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reports.findings.contract import Finding, Verdict
@@ -24,6 +24,8 @@ WITHHOLDS = {
     "peak": "comparisons with the device's peak",
     "sub-microsecond": "gaps below 1 µs",
 }
+
+ABOUT_THE_GPU = ("idle", "delay", "peak")
 
 BOUNDS = {
     "overhead-bound": "what lies between the kernels decides the time, not the kernels",
@@ -75,17 +77,23 @@ def trust(analysis: Analysis) -> Trust:
             note.kind.replace("_", " "),
             f"{note.count:,}",
             plain(note.effect),
-            ", ".join(WITHHOLDS.get(what, what) for what in sorted(note.withholds)) or "nothing",
+            _not_claimed(analysis, note.withholds) or "nothing",
         )
         for note in trace.notes
     )
     slices = f"{trace.count:,} slices"
     if trace.status == "ok":
         return Trust("ok", f"The whole file was read ({slices}), and nothing in it is damaged.", notes)
-    withheld = ", ".join(WITHHOLDS.get(what, what) for what in sorted(trace.withheld))
-    told = f"Nothing is claimed about {withheld}." if withheld else "No finding is withheld because of it."
+    withheld = _not_claimed(analysis, trace.withheld)
+    told = f"Not claimed: {withheld}." if withheld else "No finding is withheld because of it."
     kinds = "one thing" if len(notes) == 1 else f"{len(notes)} things"
     return Trust(trace.status, f"{slices} were read, with {kinds} to keep in mind. {told}", notes)
+
+
+def _not_claimed(analysis: Analysis, withheld: Collection[str]) -> str:
+    # Of a GPU that is not there nothing would be claimed anyway.
+    told = [what for what in sorted(withheld) if analysis.has_gpu or what not in ABOUT_THE_GPU]
+    return ", ".join(WITHHOLDS.get(what, what) for what in told)
 
 
 def busiest(analysis: Analysis) -> tuple[Device, Regime] | None:
@@ -178,35 +186,42 @@ def ordered(findings: Sequence[Finding]) -> list[Finding]:
     )
 
 
-def minute(analysis: Analysis, findings: Sequence[Finding]) -> list[tuple[str, str]]:
-    """What a reader with one minute must know: (what it is about, a sentence), two to five of them."""
-    told = [("What bounds it", bound_sentence(analysis)), ("Where the idle time went", idle_sentence(analysis))]
+def worth_telling(findings: Sequence[Finding]) -> list[Finding]:
+    """What fired and is something to begin with, in order."""
     # An explanation says what is normal, and that a trace is damaged stands above: neither is something to begin with.
-    worth = [
+    return [
         finding
         for finding in ordered(findings)
         if finding.rule.severity == "problem" or (finding.rule.severity == "hint" and finding.rule.family != "trust")
     ]
+
+
+def minute(analysis: Analysis, findings: Sequence[Finding], against: str = "") -> list[tuple[str, str]]:
+    """What a reader with one minute must know: (what it is about, a sentence), two to six of them; `against` is what a comparison says."""
+    told = [("What bounds it", bound_sentence(analysis)), ("Where the idle time went", idle_sentence(analysis))]
+    if against:
+        told.append(("Against the other trace", sentence(against)))
+    worth = worth_telling(findings)
     if worth:
         told.append(("The first finding", f"{sentence(worth[0].outcome.claim)} ({plain(worth[0].rule.id)})"))
-    told.append(("What to do next", _advice(analysis, worth)))
+    told.append(("What to do next", advice(analysis, worth)))
     if analysis.trace.status != "ok":
         told.insert(0, ("Can it be believed", trust(analysis).sentence))
     return [(title, text) for title, text in told if text]
 
 
-def _advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
+def advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
     """The first finding's advice; but where kernels are the larger lever, or nothing of the whole can be told, that comes first."""
     first = next((finding for finding in worth if finding.outcome.advice), None)
-    advice = sentence(first.outcome.advice) if first else ""
+    told = sentence(first.outcome.advice) if first else ""
     found = busiest(analysis)
     if first is None or first.rule.family == "trust" or found is None:
-        return advice or sentence(_next(analysis))
+        return told or sentence(_next(analysis))
     if analysis.trace.withheld & {"idle", "window"}:
         return sentence(_next(analysis))
     if found[1].twice_as_fast_kernels > found[1].free_launches:
-        return f"{sentence(_next(analysis))} Second: {advice}"
-    return advice
+        return f"{sentence(_next(analysis))} Second: {told}"
+    return told
 
 
 def _next(analysis: Analysis) -> str:

@@ -7,6 +7,7 @@ from os import SEEK_END
 from pathlib import Path
 
 from reports.trace.notes import TraceError
+from reports.trace.source import check_regular
 
 BYTES_PER_SLICE = 420
 BYTES_PER_FRAME = 210
@@ -33,6 +34,7 @@ def check_memory(path: Path, available_bytes: int | None = None) -> None:
         TraceError: with the memory that is needed.
     """
     try:
+        check_regular(path)
         needed = needed_bytes(path)
     except OSError:
         return

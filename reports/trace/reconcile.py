@@ -24,6 +24,9 @@ PRINTED_DIGITS = 1e-3
 CLOCK_US = 0.001
 """Times are whole nanoseconds; one that was not is rounded once more on its way into the trace."""
 
+OF_ANOTHER, FEWEST_ROWS = 0.2, 3
+"""A table of which a smaller share of the rows fits, of at least so many, is another recording's."""
+
 ELLIPSIS = "..."
 
 
@@ -95,8 +98,17 @@ class Reconciliation:
         """Rows of a status."""
         return sum(check.status == status for check in self.rows)
 
+    @property
+    def of_another_recording(self) -> bool:
+        """Whether so few rows fit that the table must have been printed of another recording."""
+        fitting = self.count("matched") + self.count("explained")
+        return len(self.rows) >= FEWEST_ROWS and fitting < OF_ANOTHER * len(self.rows)
+
     def sentences(self) -> tuple[str, ...]:
         """The whole for a reader: how many rows agree, each that differs, the totals, and how to read the table."""
+        if self.of_another_recording:
+            fitting = self.count("matched") + self.count("explained")
+            return (f"this table is of another recording: {fitting} of its {len(self.rows)} rows fit the trace",)
         counted = f"{self.count('matched')} of {len(self.rows)} rows of the table agree with the trace"
         return (
             counted + (f"; {us(self.unexplained_us)} of self time stay unexplained." if self.unexplained_us else "."),
@@ -234,7 +246,10 @@ def _check(row: TableRow, line: Line | None, coarse: bool, steps: tuple[int, int
         ("device total", row.device_us, line.device_us),
     )
     for column, table, trace in columns:
-        if table is None or abs(table - trace) <= rounding_us(table, unit) + CLOCK_US * line.slices:
+        if (
+            table is None
+            or abs(table - trace) <= rounding_us(table, unit) + CLOCK_US * line.slices + PRINTED_DIGITS / 2 * line.calls
+        ):
             continue
         differences.append(_time(column, table, trace, row, line, coarse, steps))
     if not differences:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import queue
+import stat
 import threading
 import zlib
 from collections.abc import Generator, Iterator
@@ -36,6 +37,18 @@ OTHER_KINDS = {
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+def check_regular(path: Path) -> None:
+    """Refuse what is no file before it is opened: a pipe that nobody writes to would be waited for.
+
+    Raises:
+        TraceError: when the path names a pipe, a device or a socket.
+        OSError: when there is nothing.
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise TraceError(f"{path}: is no regular file (a pipe, a device?); write the trace to a file and name that.")
+
+
 def pieces(path: Path, notes: Notes) -> Generator[bytes, None, None]:
     """Unpacked pieces of the file, about `PIECE_BYTES` each; close it where it is left before its end, for a thread unpacks ahead.
 
@@ -43,6 +56,7 @@ def pieces(path: Path, notes: Notes) -> Generator[bytes, None, None]:
         TraceError: when the file cannot be opened, is empty, or is plainly something else.
     """
     try:
+        check_regular(path)
         stream = path.open("rb")
     except FileNotFoundError:
         raise TraceError(f"{path}: there is no such file; name a trace that export_chrome_trace wrote.") from None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reports.analyze import Request, page_folders, run
+from reports.analyze import Request, Voice, run
+from reports.render.page_folder import clean, page_folders
 from tests.reports.trace.kineto import Recording, save, two_steps
 
 TABLE = """\
@@ -35,15 +38,119 @@ def told(capfd: pytest.CaptureFixture[str], *traces: Path, **options: Any) -> tu
 
 
 def named(*paths: str) -> list[str]:
-    return page_folders([Path(path) for path in paths])
+    return page_folders([Path("/top") / path for path in paths])
 
 
 def test_pages_of_one_name_stand_in_folders_of_their_own() -> None:
     assert named("a/one.json", "b/two.json.gz") == ["one", "two"]
-    assert named("rank0/trace.json", "rank1/trace.json.gz") == ["rank0-trace", "rank1-trace"]
-    assert named("a/trace.json", "a/TRACE.json.gz") == ["a-trace", "a-TRACE-2"]
-    assert named("x/a/t.json", "y/a/t.json", "a-t.json") == ["a-t", "a-t-2", "a-t-3"]
+    assert named("rank0/step.json", "rank1/step.json.gz") == ["rank0-step", "rank1-step"]
+    assert named("a/step.json", "a/STEP.json.gz") == ["a-step", "top-a-STEP"]
+    assert named("x/a/t.json", "y/a/t.json", "y/a/t.json.gz", "a-t.json") == ["a-t", "y-a-t", "a-t-2", "top-a-t"]
     assert named("m/caf\u00e9.json", "n/cafe\u0301.json") == ["m-caf\u00e9", "n-cafe\u0301"]
+
+
+def test_a_name_that_says_nothing_is_told_by_its_folder() -> None:
+    assert named("eager/trace.json.gz", "run/profile.json", "seven/7.json") == [
+        "eager-trace",
+        "run-profile",
+        "seven-7",
+    ]
+
+
+@pytest.mark.parametrize("name", ["...json", "..json", ".json", "..", "\u202e.json.gz", "\x1b.json"])
+def test_a_page_never_leaves_its_folder(name: str) -> None:
+    (folder,) = named(f"a/{name}")
+    assert folder.strip(".") == folder == clean(folder) and "/" not in folder
+
+
+def test_a_folders_name_cannot_steer_the_terminal_and_fits_a_file_system() -> None:
+    assert named("a/x\x1b[31m\ny\u202ez\u2028.json") == ["x [31m yz"]
+    assert named("a/bad\udcff.json") == ["bad\ufffd"]
+    (long,) = named("a/" + "\u00e9" * 126 + ".json")
+    assert len(long.encode()) == 200
+
+
+def test_a_second_trace_of_one_name_does_not_take_the_firsts_page(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    for folder in ("eager", "inductor", "eager"):
+        assert run(Request((trace(tmp_path / folder, "step.json"),), output=pages)) == 0
+    assert sorted(page.parent.name for page in pages.rglob("trace.html")) == ["inductor-step", "step"]
+    assert "inductor/step.json" in (pages / "inductor-step" / "trace.html").read_text()
+
+
+def test_a_name_that_is_no_text_is_told_and_drawn(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(Request((trace(tmp_path, "bad\udcff\x1b]0;x\x07.json"),), output=tmp_path / "pages")) == 0
+    out, err = capfd.readouterr()
+    assert out.count("bad\ufffd ]0;x/trace.") == 4 and not err and "\x1b" not in out and "\x07" not in out
+
+
+def test_a_path_in_an_error_cannot_steer_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(Request((tmp_path / "no\x1b[31m\nsuch",))) == 2
+    assert "no [31m such: there is no such file" in capfd.readouterr().err
+
+
+def test_a_page_is_whole_or_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reports.render import trace_document
+
+    one = trace(tmp_path, "one.json")
+    run(Request((one,), output=tmp_path / "pages"))
+    before = {path: path.read_bytes() for path in (tmp_path / "pages").rglob("*.*")}
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trace_document, "_copy", stopped)
+    trace(tmp_path, "one.json", Recording(devices=[]))
+    with pytest.raises(KeyboardInterrupt):
+        run(Request((one,), output=tmp_path / "pages"))
+    assert {path: path.read_bytes() for path in (tmp_path / "pages").rglob("*.*")} == before
+
+
+def test_a_full_disk_is_said_without_talk_of_a_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    run(Request((trace(tmp_path, "one.json"),), output=tmp_path / "file"))
+    err = capfd.readouterr().err
+    assert "cannot be written" in err and "OUTPUT" in err and "run." not in err
+
+
+class Broken:
+    encoding = "utf-8"
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
+
+    def write(self, _: str) -> None:
+        raise self.error
+
+    def fileno(self) -> int:
+        raise OSError
+
+
+def test_a_pipe_that_nobody_reads_is_left_quietly_and_a_full_disk_is_said(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, status in ((BrokenPipeError(), 0), (OSError(28, "No space left on device"), 2)):
+        voice = Voice()
+        monkeypatch.setattr("sys.stdout", Broken(error))
+        voice.say("x")
+        voice.say("y")
+        monkeypatch.undo()
+        assert voice.status == status
+        err = capfd.readouterr().err
+        assert err.count("standard output cannot be written (No space left on device)") == (status == 2)
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert run(Request((tmp_path / "pipe",), table=tmp_path / "pipe", against=tmp_path / "pipe")) == 2
+    err = capfd.readouterr().err
+    assert err.count("is no regular file") == 5 and "Traceback" not in err
+
+
+def test_a_missing_table_is_said_again_at_the_end(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(Request((trace(tmp_path), tmp_path / "gone"), table=tmp_path / "no-table.txt")) == 2
+    err = capfd.readouterr().err.splitlines()
+    assert ["no-table.txt" in line for line in err] == [True, False, True]
 
 
 def test_two_ranks_get_a_page_each(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -174,3 +281,30 @@ def test_a_sweep_takes_the_busiest_gpu(tmp_path: Path, capsys: pytest.CaptureFix
         traces.append(trace(tmp_path, f"{size}_bf16_cold_eager.json", recording))
     assert run(Request(tuple(traces))) == 0
     assert "over the sizes: 64 overhead-bound, 4096 compute-bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        (("WALKTHROUGH=yes", "JSON=yes"), "leave one of the two away"),
+        (("JSON=maybe",), "JSON=maybe: say yes or no"),
+        (("WALKTHROUGH=maybe",), "WALKTHROUGH=maybe: say yes or no"),
+    ],
+)
+def test_make_refuses_what_it_would_have_to_guess(variables: tuple[str, ...], told: str) -> None:
+    root = Path(__file__).parents[2]
+    command = ["make", "-s", "-o", "setup", "analyze", "TRACE=none.json", *variables]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and told in done.stderr and not done.stdout
+
+
+def test_a_table_of_another_recording_is_called_that(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = TABLE.replace("aten::linear", "aten::other1").replace(" aten::addmm", "aten::other2")
+    third = next(line for line in rows.splitlines() if "aten::other1" in line)
+    (tmp_path / "table.txt").write_text(rows.replace(third, f"{third}\n{third.replace('other1', 'other3')}"))
+    assert run(Request((trace(tmp_path),), table=tmp_path / "table.txt")) == 2
+    said = capfd.readouterr()
+    assert "this table is of another recording: 0 of its 3 rows fit the trace" in " ".join(
+        said.out.replace("\xa0", " ").split()
+    ).replace("This", "this")
+    assert "this table is of another recording" in said.err

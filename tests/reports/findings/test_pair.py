@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from reports.findings.pair import compare, finding, short
+from reports.findings.pair import compare, finding, findings, short
+from reports.render.trace_against import told_against
+from reports.trace.analyse import Analysis
 from tests.reports.findings.recordings import ADD, GEMM, Recording, Verdict, compiled, eager, real
 
 
@@ -111,3 +116,26 @@ def test_a_rocm_copy_is_a_device_copy_too() -> None:
     pair = compare(eager().analysis(), rocm.analysis())
     assert pair.copies_added[0].read_plus_write_tb_s == pytest.approx(2.0336, rel=1e-4)
     assert "one 32 MiB device copy added (2.03 TB/s read and written)" in pair.story
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        (eager, eager, "the first trace holds no compiled code"),
+        (compiled, eager, "are the two swapped?"),
+        (lambda: real("layer-eager"), lambda: real("pointwise-inductor"), "they are not of one case"),
+    ],
+)
+def test_recordings_that_are_no_pair_are_not_compared(first: Any, second: Any, why: str) -> None:
+    one, two = (made if isinstance(made, Analysis) else made.analysis() for made in (first(), second()))
+    pair = compare(one, two)
+    assert why in pair.apart
+    assert all(f.outcome.verdict is Verdict.NOT_APPLICABLE and why in f.outcome.why for f in findings(pair))
+
+
+def test_the_pairs_in_short() -> None:
+    told = told_against(compare(eager().analysis(), compiled().analysis()), Path("run/eager/trace.json.gz"))
+    assert told.name == "run/eager/trace.json.gz"
+    assert told.told.replace("\u00a0", " ") == (
+        "same GEMM, add gone, copy added; GPU 648 µs → 621 µs a step (1.043× as fast); host step 70.0 µs → 140 µs (2.00× as long)"
+    )

@@ -23,9 +23,10 @@ def shown(analysis: Analysis, findings: tuple[Finding, ...] = (), width: int = 1
 def test_it_tells_trust_bound_idle_findings_and_where_to_look(tmp_path: Path) -> None:
     text = shown(two_steps().analyse(tmp_path), some())
     abouts = [line[:MARGIN].strip() for line in text.splitlines() if line[:MARGIN].strip()]
-    assert abouts == ["Trace", "Trust", "Bound by", "Idle", "problem", "problem", "hint", "Rules", "Look next"]
+    assert abouts == ["Trace", "Trust", "Bound by", "Idle", "problem", "problem", "hint", "Next", "Rules", "Look next"]
     assert text.index("Claim of P-large.") < text.index("Claim of P-small.") < text.index("Claim of H1.")
     assert "- evidence of P-large" in text and "> Save a lot." in text and "Claim of E1" not in text
+    assert "1 more on the page" in text
     assert "4 fired, 1 quiet, 1 n/a, 1 withheld" in text and "results/page/trace.html" in text
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from reports.findings.contract import Evidence, Finding, fired
-from reports.render.trace_document import copy_packed, render_html, render_trace
+from reports.render.publish import publish
+from reports.render.trace_document import packed_copy, render_html, render_trace
 from reports.render.trace_tables import branches, kernels, tables
 from reports.render.trace_units import sentence
 from reports.render.trace_view import seen
@@ -276,22 +277,27 @@ def test_the_document_is_page_paper_and_the_trace_itself(tmp_path: Path) -> None
     ] == before
 
 
+def copied(source: Path, target: Path) -> None:
+    with packed_copy(source, target) as files:
+        publish(target.parent, files)
+
+
 def test_a_packed_trace_is_copied_byte_for_byte(tmp_path: Path) -> None:
     source = save(tmp_path, packed("{}") + b"tail", "odd.name")
-    copy_packed(source, tmp_path / "trace.json.gz")
+    copied(source, tmp_path / "trace.json.gz")
     assert (tmp_path / "trace.json.gz").read_bytes() == source.read_bytes()
 
 
 def test_a_trace_that_lies_there_already_is_left_alone(tmp_path: Path) -> None:
     source = save(tmp_path, packed("{}"), "trace.json.gz")
     before = source.stat()
-    copy_packed(source, tmp_path / "trace.json.gz")
+    copied(source, tmp_path / "trace.json.gz")
     assert source.stat().st_ino == before.st_ino and gzip.decompress(source.read_bytes()) == b"{}"
 
 
 def test_a_trace_that_has_gone_is_a_sentence_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="cannot be read"):
-        copy_packed(tmp_path / "gone.json", tmp_path / "trace.json.gz")
+        copied(tmp_path / "gone.json", tmp_path / "trace.json.gz")
     assert list(tmp_path.iterdir()) == []
 
 
