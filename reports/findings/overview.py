@@ -110,13 +110,13 @@ def device_bound(analysis: Analysis) -> Outcome:
     numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
     if device.busy_us < LEAST_US or found.busy_share < BUSY:
         return quiet(f"{numbers}: below {share(BUSY)}, or below {us(LEAST_US)}")
+    threads = "one thread" if analysis.host.threads == 1 else f"{analysis.host.threads} threads"
     return fired(
         f"{BOUND_WORDS.get(found.bound, 'Bound by the GPU')}: the GPU works for {share(found.busy_share)} of the recording, its kernels"
         " decide the time",
         Evidence(numbers, device.window_start_us, device.window_start_us + device.window_us),
         Evidence(
-            f"CPU self time {us(cpu)}, summed over {analysis.host.threads} threads; {us(analysis.host.synchronize_us)} of it wait for"
-            " the GPU"
+            f"CPU self time {us(cpu)}, summed over {threads}; {us(analysis.host.synchronize_us)} of it wait for the GPU"
         ),
         Evidence(
             f"of the GPU's time: {', '.join(f'{share(part)} {name}' for name, part in list(found.shares.items())[:4])}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -56,10 +57,14 @@ def shown_summary(
     against: Against | None = None,
 ) -> str:
     """The summary as it is printed to standard output, with its colours where that has some."""
-    console = Console()
-    with console.capture() as held:
-        print_summary(analysis, findings, console, page, reconciliation, against)
-    return held.get()
+    seen = Console()
+    # Written into a text of its own: rich would write to standard output itself, which may be full.
+    held = io.StringIO()
+    console = Console(
+        file=held, width=seen.width, force_terminal=seen.is_terminal, color_system="auto" if seen.is_terminal else None
+    )
+    print_summary(analysis, findings, console, page, reconciliation, against)
+    return held.getvalue()
 
 
 def summary_lines(
