@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from reports.findings.compiled_graphs import same_graphs
-from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.contract import Evidence, Outcome, Rule, explaining, fired, not_applicable, quiet
 from reports.findings.seen import (
     LOOKUP,
     PROLOGUE,
@@ -211,26 +212,7 @@ def needs_a_pair(_: Analysis) -> Outcome:
     return not_applicable("compares two traces: give an eager and a compiled one of the same case")
 
 
-def _rule(
-    identity: str,
-    title: str,
-    check: object,
-    formula: str,
-    threshold: str,
-    refuted_by: str,
-    explanation: str,
-) -> Rule:
-    return Rule(
-        id=identity,
-        title=title,
-        family="compile",
-        severity="explanation",
-        formula=formula,
-        threshold=threshold,
-        refuted_by=refuted_by,
-        explanation=explanation,
-        check=check,  # type: ignore[arg-type]
-    )
+_rule = partial(explaining, "compile")
 
 
 R25_TITLE = "Compiled steps cost the host more than eager ones"

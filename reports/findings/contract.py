@@ -68,6 +68,20 @@ class Rule:
     needs: frozenset[str] = frozenset()
 
 
+def explaining(
+    family: Family,
+    identity: str,
+    title: str,
+    check: Callable[[Analysis], Outcome],
+    formula: str,
+    threshold: str,
+    refuted_by: str,
+    explanation: str,
+) -> Rule:
+    """A rule that says that what is seen is normal; it needs nothing that damage takes away."""
+    return Rule(identity, title, family, "explanation", formula, threshold, refuted_by, explanation, check)
+
+
 @dataclass(frozen=True)
 class Finding:
     """A rule and what it said."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
-from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.contract import Evidence, Outcome, Rule, explaining, fired, not_applicable, quiet
 from reports.findings.seen import (
     FRAMES,
     SHOWN,
@@ -278,20 +279,7 @@ def allocations(analysis: Analysis) -> Outcome:
     )
 
 
-def _rule(
-    identity: str, title: str, check: object, formula: str, threshold: str, refuted_by: str, explanation: str
-) -> Rule:
-    return Rule(
-        id=identity,
-        title=title,
-        family="dispatch",
-        severity="explanation",
-        formula=formula,
-        threshold=threshold,
-        refuted_by=refuted_by,
-        explanation=explanation,
-        check=check,  # type: ignore[arg-type]
-    )
+_rule = partial(explaining, "dispatch")
 
 
 DISPATCH_RULES: tuple[Rule, ...] = (

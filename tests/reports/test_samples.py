@@ -60,7 +60,7 @@ def test_a_sample_names_no_machine_and_no_ones_folders(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["/tmp/tmp.Ab/cache", "/opt/torch/.venv/bin/python3", '"/home/ada"', "-I/root/x /data/y"]
+    "text", ["/tmp/tmp.Ab/cache", "/srv/app/.venv/bin/python3", '"/home/ada"', "-I/root/x /data/y"]
 )
 def test_a_persons_folder_would_be_found(text: str) -> None:
     found = [match[0] for match in ABSOLUTE.finditer(text)]
