@@ -127,3 +127,12 @@ def test_the_operator_with_the_longest_copies_is_named_with_its_own_number() -> 
     found = said(made, "R16")
     assert "in 20 calls of aten::foo" in found.outcome.claim and "bias" not in found.outcome.claim
     assert "aten::addmm, once" in texts(found)
+
+
+def test_a_workspace_that_is_cleared_in_between_hides_no_copy() -> None:
+    made = Made().product("aten::addmm", 0.25, 60)
+    made.copy(DTOD, 2.25, 70.25, 10)
+    made.call("cudaMemsetAsync", 10.25, 12.25)
+    made.work("Memset (Device)", 81.25, 82.25)["cat"] = "gpu_memset"
+    made.kernel(GEMM, 20.25, 84.25, 100)
+    assert verdict(made, "R16") == "fired"

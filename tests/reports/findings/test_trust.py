@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from reports.findings.contract import judge
+from reports.findings.registry import RULES
 from tests.reports.findings.made import ADD, GEMM, Made, said, texts, verdict
+from tests.reports.trace.kineto import analysed
 
 
 def whole() -> Made:
@@ -89,3 +95,13 @@ def test_a_kernel_before_its_launch_tells_of_the_clocks() -> None:
     found = said(Made().kernel(GEMM, 100.25, 50.25, 20), "clock-skew")
     assert found.outcome.claim == "The clocks of host and GPU disagree by at least 50 us"
     assert verdict(whole(), "clock-skew") == "quiet"
+
+
+def test_activity_that_a_cut_file_may_have_lost_is_not_called_missing(tmp_path: Path) -> None:
+    made = Made()
+    for number in range(4):
+        made.call("cudaLaunchKernel", 1.25 + 10 * number, 5.25 + 10 * number)
+    text = json.dumps(made.document())
+    rule = next(rule for rule in RULES if rule.id == "gpu-activity-missing")
+    (whole,), (cut,) = (judge((rule,), analysed(tmp_path, part)) for part in (text, text[: int(len(text) * 0.8)]))
+    assert (whole.outcome.verdict.value, cut.outcome.verdict.value) == ("fired", "withheld")
