@@ -11,7 +11,7 @@ from functools import cache
 
 
 class Kind(IntEnum):
-    """Kinds of slices. Host: up to `RUNTIME`. GPU work: `KERNEL`, `MEMCPY`, `MEMSET`."""
+    """Kinds of slices. Host: up to `RUNTIME`. GPU work: `KERNEL`, `MEMCPY`, `MEMSET`. `FRAME`: a frame of Python's stack."""
 
     OP = 0
     ANNOTATION = 1
@@ -23,6 +23,7 @@ class Kind(IntEnum):
     OVERHEAD = 7
     GPU_SYNC = 8
     OTHER = 9
+    FRAME = 10
 
 
 HOST = (Kind.OP, Kind.ANNOTATION, Kind.RUNTIME)
@@ -44,6 +45,7 @@ _BY_CATEGORY = {
     "gpu_user_annotation": Kind.GPU_ANNOTATION,
     "overhead": Kind.OVERHEAD,
     "cuda_sync": Kind.GPU_SYNC,
+    "python_function": Kind.FRAME,
 }
 _RUNTIME = re.compile(r"(?:cuda|hip|xpu|mtia|glow|privateuse1|sycl|ur)_(?:runtime|driver|ccp_runtime)")
 

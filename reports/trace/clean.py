@@ -30,6 +30,9 @@ LONG_NS = 10**8
 BEYOND = 100
 """A slice that ends a second, and a hundred times the recording's length, after everything else did not run for that long."""
 
+COVERED = 3
+"""Slices of its own stream that one cannot hold within it, unless a graph ran them: at most a neighbour or two overlap."""
+
 REACHES = 0.9
 """Share of its own length by which an overflowed slice overlaps the next; kernels that truly overlap on a stream do so by less."""
 
@@ -190,6 +193,7 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
         " upper bound",
         int(cut.size),
     )
+    _cover_others(columns, order, same, duration, notes)
     endless = order[last & (end[order] > far)]
     lasting[endless] = False
     notes.add(
@@ -199,3 +203,26 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
         withholds={"idle"},
     )
     return lasting
+
+
+def _cover_others(columns: Columns, order: NDArray[np.intp], same: Mask, duration: NDArray[np.int64], notes: Notes) -> None:
+    """Cuts GPU slices that hold several later ones of their own stream, which runs one after the other; changes `duration`.
+
+    `order` are GPU rows by stream and start, `same` whether each has its successor on its stream.
+    """
+    start, stream = columns.start[order], np.concatenate(([0], np.cumsum(~same)))
+    end = start + duration[order]
+    # The end that the next slices reach: a slice covers three of its stream when the third after it starts and all of them end within it.
+    covers = np.zeros(order.size, bool)
+    if order.size > COVERED:
+        within = np.maximum.reduce([end[1 + step : order.size - COVERED + 1 + step] for step in range(COVERED)])
+        covers[:-COVERED] = (stream[COVERED:] == stream[:-COVERED]) & (within <= end[:-COVERED])
+    covers &= ~columns.graph[order] & (start < np.append(start[1:], 0))
+    found = np.flatnonzero(covers)
+    duration[order[found]] = start[found + 1] - start[found]
+    notes.add(
+        "covers_others",
+        "slices that hold several later ones of their own stream, which runs them one after the other, are cut where the next one begins;"
+        " their own time is an upper bound",
+        int(found.size),
+    )

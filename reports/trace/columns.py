@@ -5,6 +5,7 @@ Names, lanes, ids and shapes become numbers (an id is opaque: it may be huge, or
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ FARTHEST_US = 9.2e15
 
 
 NO_ARGS = Args()
+LONG_FRAME_US = 200.0
+"""Python's frames from this length on are kept: they tell what the host did while a GPU waited. Shorter ones are nine of ten slices."""
 KINDS = tuple(Kind)
 
 
@@ -58,8 +61,9 @@ class Resources:
 
 @dataclass(frozen=True)
 class Columns:
-    """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row; `python_frames` and slices of
-    categories that nothing is known of (`unread`) are only counted.
+    """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row; short `python_frames` and slices of
+    categories that nothing is known of (`unread`) are only counted. A device's name is its number, with its process's id where several
+    processes have a device of that number. `processes` are the names that the file gives its processes, by id.
 
     `start` and `duration` are nanoseconds since the trace's own epoch, `MISSING` where the file has none. `correlation`, `stream`,
     `device`, `resources` and `shape` are numbers into what was interned, -1 where there is none; `moved_bytes` (of copies and fills) is NaN
@@ -88,6 +92,7 @@ class Columns:
     unpaired: int
     python_frames: int
     unread: dict[str, int]
+    processes: dict[str, str]
 
 
 class Builder:
@@ -99,6 +104,7 @@ class Builder:
         self._correlations = Interner()
         self._streams = Interner()
         self._devices = Interner()
+        self._processes: dict[str, str] = {}
         self._resources = Interner()
         self._shapes = Interner()
         self._pieces: list[dict[str, NDArray[Any]]] = []
@@ -106,7 +112,8 @@ class Builder:
         self._whole = True
         self._unpaired = 0
         self._frames = 0
-        self._unread: dict[str, int] = defaultdict(int)
+        self._marks = False
+        self._unread: dict[tuple[str, str], int] = defaultdict(int)
 
     def add(self, events: Iterable[AnyEvent]) -> None:
         """Take a piece's events."""
@@ -116,14 +123,21 @@ class Builder:
             phase = event.ph
             if phase == "X":
                 category = event.cat
-                # With stacks recorded nine of ten slices are Python's frames, which repeat what the operators in them take. And the
-                # whole recording's own slice says nothing that the slices in it do not.
+                # The whole recording's own slice says nothing that the slices in it do not.
                 if category == "python_function":
-                    self._frames += 1
+                    if event.dur == event.dur and event.dur >= LONG_FRAME_US:
+                        keep(event)
+                    else:
+                        self._frames += 1
                 elif category != "Trace":
                     keep(event)
             elif phase in {"B", "E"}:
                 self._pair(event, slices)
+            elif phase == "M" and event.name == "process_name" and event.args is not None:
+                self._processes[_text(event.pid)] = _text(event.args.label)
+                self._marks = True
+            elif phase:
+                self._marks = True
         if slices:
             self._pieces.append(self._piece(slices))
 
@@ -156,8 +170,8 @@ class Builder:
         piece["graph"] = np.zeros(n, np.bool_)
         # Plain numbers: comparing a numpy scalar with an enumeration is a hundred times slower.
         for row in np.flatnonzero(kind == Kind.OTHER).tolist():
-            self._unread[slices[row].cat] += 1
-        wanted = np.flatnonzero((kind != Kind.OTHER) & (kind != Kind.ANNOTATION))
+            self._unread[slices[row].cat, _text(slices[row].pid)] += 1
+        wanted = np.flatnonzero(~np.isin(kind, (Kind.OTHER, Kind.ANNOTATION, Kind.FRAME)))
         for row, code in zip(wanted.tolist(), kind[wanted].tolist(), strict=True):
             event = slices[row]
             if event.args is not None:
@@ -191,7 +205,8 @@ class Builder:
             piece["correlation"][row] = self._correlations[_opaque(args.correlation)]
         if kind not in GPU_WORK:
             return
-        piece["device"][row] = self._devices[_text(event.pid if args.device is None else args.device)]
+        process = _text(event.pid)
+        piece["device"][row] = self._devices[process if args.device is None else _text(args.device), process]
         piece["stream"][row] = self._streams[_text(event.tid if args.stream is None else args.stream)]
         piece["graph"][row] = args.graph_node is not None
         if kind == Kind.KERNEL:
@@ -235,6 +250,11 @@ class Builder:
             return int((value * 1000).to_integral_value()) if usable else MISSING
         return round(value * 1000) if -FARTHEST_US < value < FARTHEST_US else MISSING
 
+    @property
+    def holds_events(self) -> bool:
+        """Whether anything so far was an event: something that says what kind ("ph") it is."""
+        return self._marks or bool(self._pieces or self._frames or self._open or self._unpaired)
+
     def columns(self) -> Columns:
         """All slices so far; slices that began and never ended are among them, without a duration."""
         begun = [event for events in self._open.values() for event in events]
@@ -250,14 +270,37 @@ class Builder:
             names=self._names.values_in_order(),
             lanes=[(_text(pid), _text(tid)) for pid, tid in self._lanes.values_in_order()],
             streams=self._streams.values_in_order(),
-            devices=self._devices.values_in_order(),
+            devices=_named(self._devices.values_in_order()),
             resource_list=[Resources(*key) for key in self._resources.values_in_order()],
             shapes=self._shapes.values_in_order(),
             whole_microseconds=self._whole,
             unpaired=self._unpaired,
             python_frames=self._frames,
-            unread=dict(self._unread),
+            unread=self._unread_by_name(),
+            processes=self._processes,
         )
+
+    def _unread_by_name(self) -> dict[str, int]:
+        """Slices that are not read, by their category; those without one by their process's name."""
+        found: dict[str, int] = defaultdict(int)
+        for (category, process), count in self._unread.items():
+            found[category or self._processes.get(process) or "no category"] += count
+        return dict(found)
+
+
+def _named(devices: list[tuple[str, str]]) -> list[str]:
+    """The devices' names: files of several processes hold a device 0 of each, whose slices stand below the process's own id."""
+    processes: dict[str, set[str]] = defaultdict(set)
+    for number, process in devices:
+        processes[number].add(process)
+    return [
+        number
+        if len(processes[number]) == 1
+        else process
+        if re.search(rf"\b{re.escape(number)}\b", process)
+        else f"{number} (process {process})"
+        for number, process in devices
+    ]
 
 
 def _text(value: Any) -> str:

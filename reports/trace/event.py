@@ -27,7 +27,7 @@ class Args(msgspec.Struct, gc=False, kw_only=True):
     registers: Any = msgspec.field(name="registers per thread", default=None)
     shared_memory: Any = msgspec.field(name="shared memory", default=None)
     occupancy: Any = msgspec.field(name="est. achieved occupancy %", default=None)
-    bandwidth: Any = msgspec.field(name="memory bandwidth (GB/s)", default=None)
+    label: Any = msgspec.field(name="name", default=None)
     input_dims: msgspec.Raw = msgspec.field(name="Input Dims", default=NOTHING)
     input_type: msgspec.Raw = msgspec.field(name="Input type", default=NOTHING)
 

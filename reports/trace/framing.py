@@ -278,18 +278,45 @@ class Frames:
             withholds={"idle"} if GPU_WORK_TEXT.search(piece) else frozenset(),
         )
 
+    def _second_document(self) -> None:
+        self.notes.add(
+            "second_document",
+            "more follows where the first document of the file ends (a writer that was started again?); it is not read: name each trace's"
+            " own file",
+        )
+
     def _metadata(self, head: bytes, tail: bytes) -> None:
         if self._list_root:
+            if tail.strip(SPACE):
+                self._second_document()
             return
+        whole = head + b'"traceEvents":[]' + tail
         try:
-            found = msgspec.json.decode(head + b'"traceEvents":[]' + tail)
+            found = msgspec.json.decode(whole)
         except DECODING:
+            if (first := _first_document(whole)) is not None:
+                self._second_document()
+                self.metadata = first
+                return
             found = _members(head)
             if tail.strip(SPACE):
                 found |= _members(b"{" + tail.lstrip(SPACE + b",").rstrip(SPACE))
         if isinstance(found, dict):
             found.pop("traceEvents", None)
             self.metadata = found
+
+
+def _first_document(text: bytes) -> dict[str, Any] | None:
+    """The first of several documents in a text, without its events; None where the text is something else."""
+    words = text.decode("utf-8", "replace")
+    try:
+        found, end = scan.raw_decode(words.lstrip(" \t\r\n"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or words[len(words) - len(words.lstrip(" \t\r\n")) + end :].strip(" \t\r\n")[:1] not in {"{", "["}:
+        return None
+    found.pop("traceEvents", None)
+    return found
 
 
 def _whole(text: bytes, bounds: list[int], at: int) -> tuple[AnyEvent | None, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,30 +10,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reports.trace import intervals
-from reports.trace.columns import MISSING, Ints
+from reports.trace.columns import MISSING, Codes, Ints
 
 
 class Cause(StrEnum):
-    """Why nothing ran on the GPU."""
+    """Why nothing ran on the GPU; the first ones tell what the host did while nothing was launched."""
 
-    HOST = "host_bound"
-    COLD = "cold_start"
+    DATA = "data_loading"
+    SYNC = "synchronisation"
+    ALLOCATION = "allocation"
+    COMMUNICATION = "host_communication"
+    PYTHON = "python"
+    HOST = "host_unrecorded"
+    OPTIMIZER = "optimizer"
+    DISPATCH = "dispatch"
     LATENCY = "launch_latency"
+    COLD = "cold_start"
+    START = "start_up"
+    CAPTURE = "graph_capture"
     QUEUED = "between_queued"
     WAIT = "dependency_wait"
     PROFILER = "profiler"
+    UNSEEN = "unrecorded_work"
+    LOST = "lost_records"
     UNKNOWN = "unknown"
 
 
+CAUSES = tuple(Cause)
+
 DEFINITIONS = {
-    Cause.HOST: "nothing was launched yet: the next slice's launch began after the one before it had ended, or took over 50 us itself",
-    Cause.COLD: "the same within the first recorded step when that step is much slower than the others; and recorded loading of modules",
+    Cause.DATA: "nothing was launched yet, and the launching thread was in a data loader or in preprocessing",
+    Cause.SYNC: (
+        "the same in a call that waits for the GPU or in a copy that blocks; and all of a gap that began within such a wait, which had let"
+        " the queue run dry"
+    ),
+    Cause.ALLOCATION: "the same in an allocation or a free",
+    Cause.COMMUNICATION: "the same in an operator of a collective",
+    Cause.PYTHON: "the same in Python's frames, outside of operators, for 200 us and more",
+    Cause.HOST: "nothing was launched yet, and for 200 us and more nothing is recorded of what the launching threads did",
+    Cause.OPTIMIZER: "nothing was launched yet, within the optimizer's step",
+    Cause.DISPATCH: "nothing was launched yet, in operators and launches, and in pauses of up to 200 us between them",
     Cause.LATENCY: "the next slice was launched less than 50 us before it began: what a launch takes to arrive",
+    Cause.COLD: "operators, launches and pauses of the first recorded step, where that step is much slower than the others",
+    Cause.START: "what happens once: modules being loaded, code compiled, first calls that take over 1 ms and 20 times as long as later ones",
+    Cause.CAPTURE: "the launching thread was recording a graph: what it launches then runs later",
     Cause.QUEUED: "the next slice had long been launched, or is of a graph: what the GPU takes to pass to it (up to 50 us)",
     Cause.WAIT: "the same for longer, while the GPU was recorded to wait for an event of another stream",
     Cause.PROFILER: "the profiler's own work was recorded in this time (requests for and flushes of its buffers)",
+    Cause.UNSEEN: "the host waited over 1 ms for the GPU, on which nothing is recorded: the profiler's own wait, or work that is not in the file",
+    Cause.LOST: "a launch had come whose slice is missing: its work may have run here",
     Cause.UNKNOWN: "launched, not begun for more than 50 us, and nothing recorded says why; or the launch itself is not recorded",
 }
+
+HOST_CAUSES = frozenset(
+    {
+        Cause.DATA,
+        Cause.SYNC,
+        Cause.ALLOCATION,
+        Cause.COMMUNICATION,
+        Cause.PYTHON,
+        Cause.HOST,
+        Cause.OPTIMIZER,
+        Cause.DISPATCH,
+    }
+)
+"""Nothing was launched: the GPU waited for the host."""
+
+LAUNCHING = frozenset({Cause.OPTIMIZER, Cause.DISPATCH, Cause.LATENCY, Cause.COLD})
+"""What fewer or cheaper launches would save."""
+
+NOT_COUNTED = frozenset({Cause.START, Cause.CAPTURE, Cause.PROFILER, Cause.UNSEEN, Cause.LOST, Cause.UNKNOWN})
+"""Time of which the recording does not say that the program, as it runs on, leaves the GPU idle."""
 
 LATENCY_NS = 50_000
 """A launch takes 2 to 20 us to reach an idle GPU; beyond 50 us something else holds it."""
@@ -46,105 +94,125 @@ class Idle:
     end: Ints
     cause: tuple[Cause, ...]
 
-    def total_ns(self, cause: Cause) -> int:
-        mask = np.array([found is cause for found in self.cause], bool)
+    def total_ns(self, *causes: Cause) -> int:
+        """The time of these causes."""
+        mask = np.array([found in causes for found in self.cause], bool)
         return int((self.end - self.start)[mask].sum()) if mask.size else 0
 
 
-def explain(
-    busy: tuple[Ints, Ints],
-    window: tuple[int, int],
-    work_start: Ints,
-    launch_start: Ints,
-    launch_end: Ints,
-    leads: NDArray[np.bool_],
-    overhead: tuple[Ints, Ints],
-    loading: tuple[Ints, Ints],
-    waits: tuple[Ints, Ints],
-    cold: tuple[int, int] | None,
-) -> Idle:
-    """Split the idle time of a window by cause.
+@dataclass(frozen=True)
+class Work:
+    """A GPU's slices by start, ns: when each begins; when the call that launched it started and returned (`MISSING` where it is not
+    recorded) and on which thread (-1); whether it is the first of its launch. The others of a graph wait for each other."""
+
+    start: Ints
+    launched: Ints
+    returned: Ints
+    lane: Codes
+    first: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Idle time in pieces, by start: `code` is the cause's place in `CAUSES`, `lane` the thread that launched what ended the gap (-1: none
+    did), `gap` when the gap of a piece began."""
+
+    start: Ints
+    end: Ints
+    code: Codes
+    lane: Codes
+    gap: Ints
+
+    def of(self, *causes: Cause) -> NDArray[np.bool_]:
+        """Which pieces have one of these causes."""
+        return np.isin(self.code, [CAUSES.index(cause) for cause in causes])
+
+    def idle(self) -> Idle:
+        """The pieces with their causes; neighbours of one gap and cause are one."""
+        if not self.start.size:
+            return Idle(self.start, self.end, ())
+        order = np.argsort(self.start, kind="stable")
+        start, end, code, gap = (column[order] for column in (self.start, self.end, self.code, self.gap))
+        first = np.ones(start.size, bool)
+        first[1:] = (code[1:] != code[:-1]) | (gap[1:] != gap[:-1])
+        last = np.append(np.flatnonzero(first)[1:] - 1, start.size - 1)
+        return Idle(start[first], end[last], tuple(CAUSES[number] for number in code[first].tolist()))
+
+
+Layer = tuple[Cause, Ints, Ints]
+"""A cause, and the disjoint, sorted intervals in which it was recorded."""
+
+
+def split(busy: tuple[Ints, Ints], window: tuple[int, int], work: Work, waits: tuple[Ints, Ints]) -> Pieces:
+    """The idle time of a window by what the GPU's own queue tells: `HOST` where nothing had been launched.
 
     Args:
         busy: disjoint, sorted intervals of work.
         window: first and last time that count.
-        work_start: when each GPU slice starts, sorted.
-        launch_start: when the launch of each of them starts; `MISSING` where it is not known.
-        launch_end: when that call returns.
-        leads: whether a slice is the first of its launch; the others of a graph wait for each other.
-        overhead: disjoint, sorted intervals of the profiler's work.
-        loading: the same of modules and functions being loaded.
+        work: the slices.
         waits: disjoint, sorted intervals in which the GPU was told to wait for an event.
-        cold: the first step, when it is a cold one.
     """
     begins, ends = intervals.gaps(*busy, *window)
-    pieces: list[Piece] = []
-    following = np.searchsorted(work_start, ends, side="left")
-    before_work = following < work_start.size
-    before_work[before_work] = work_start[following[before_work]] == ends[before_work]
-    launches = np.full(ends.size, MISSING)
-    launches[before_work] = launch_start[following[before_work]]
-    returned = np.full(ends.size, MISSING)
-    returned[before_work] = launch_end[following[before_work]]
-    leading = np.zeros(ends.size, bool)
-    leading[before_work] = leads[following[before_work]]
+    following = np.searchsorted(work.start, ends, side="left")
+    before_work = following < work.start.size
+    before_work[before_work] = work.start[following[before_work]] == ends[before_work]
+    at = np.minimum(following, work.start.size - 1)
+    launched = np.where(before_work, work.launched[at], MISSING)
+    returned = np.where(before_work, work.returned[at], MISSING)
+    leading = before_work & work.first[at]
+    lane = np.where(before_work, work.lane[at], -1).astype(np.int32)
     # A call that does not return loads a module, or stands at a full queue or a lock: that is the host's time still.
-    blocking = leading & (returned - launches > LATENCY_NS)
-    ready = np.where(blocking, returned, launches)
-    launched = np.minimum(np.maximum(ready, begins), ends)
-    waited = intervals.covered(*waits, launched, ends) > 0
-    columns = (begins, ends, ready, launched, waited, before_work, leading)
-    for begin, end, handed, at, waits_here, follows, first in zip(*(each.tolist() for each in columns), strict=True):
-        if not follows:
-            pieces.append((begin, end, Cause.HOST))  # after the last slice: nothing more was launched
-            continue
-        if handed == MISSING:
-            pieces.append((begin, end, Cause.UNKNOWN))
-            continue
-        if at > begin:
-            pieces += _split(begin, at, cold)
-        if end > at:
-            short = Cause.LATENCY if first and end - handed <= LATENCY_NS else Cause.QUEUED
-            held = Cause.WAIT if waits_here else Cause.UNKNOWN
-            pieces.append((at, end, short if end - at <= LATENCY_NS else held))
-    return _idle(_within(_within(pieces, loading, Cause.COLD), overhead, Cause.PROFILER))
+    known = launched != MISSING
+    blocking = leading & known & (returned - np.where(known, launched, 0) > LATENCY_NS)
+    ready = np.where(blocking, returned, launched)
+    # After the last slice nothing more was launched.
+    divide = np.where(before_work, np.clip(ready, begins, ends), ends)
+    divide = np.where(before_work & ~known, begins, divide)
+    late = known & leading & (ends - np.where(known, ready, 0) <= LATENCY_NS)
+    short = ends - divide <= LATENCY_NS
+    waited = intervals.covered(*waits, divide, ends) > 0
+    code = np.select(
+        [before_work & ~known, short & late, short, waited],
+        [CAUSES.index(cause) for cause in (Cause.UNKNOWN, Cause.LATENCY, Cause.QUEUED, Cause.WAIT)],
+        CAUSES.index(Cause.UNKNOWN),
+    )
+    host, rest = divide > begins, ends > divide
+    return Pieces(
+        np.concatenate((begins[host], divide[rest])),
+        np.concatenate((divide[host], ends[rest])),
+        np.concatenate((np.full(int(host.sum()), CAUSES.index(Cause.HOST)), code[rest])).astype(np.int32),
+        np.concatenate((lane[host], lane[rest])),
+        np.concatenate((begins[host], begins[rest])),
+    )
 
 
-def _split(begin: int, end: int, cold: tuple[int, int] | None) -> list[Piece]:
-    if cold is None or end <= cold[0] or begin >= cold[1]:
-        return [(begin, end, Cause.HOST)]
-    first, last = max(begin, cold[0]), min(end, cold[1])
-    parts = [(begin, first, Cause.HOST), (first, last, Cause.COLD), (last, end, Cause.HOST)]
-    return [part for part in parts if part[1] > part[0]]
-
-
-Piece = tuple[int, int, Cause]
-
-
-def _within(pieces: list[Piece], recorded: tuple[Ints, Ints], cause: Cause) -> list[Piece]:
-    """The same pieces, of which what lies within recorded intervals has another cause."""
-    starts, ends = recorded
-    if starts.size == 0:
+def refine(pieces: Pieces, which: NDArray[np.bool_], layers: Iterable[Layer]) -> Pieces:
+    """The same idle time, of which what lies within the layers has their causes, the first layer first; only pieces in `which` change."""
+    layers = [layer for layer in layers if layer[1].size]
+    rows = np.flatnonzero(which)
+    if not rows.size or not layers:
         return pieces
-    lows = np.searchsorted(ends, np.array([piece[0] for piece in pieces], np.int64), side="right").tolist()
-    highs = np.searchsorted(starts, np.array([piece[1] for piece in pieces], np.int64), side="left").tolist()
-    result: list[Piece] = []
-    for (begin, end, before), low, high in zip(pieces, lows, highs, strict=True):
-        at = begin
-        for number in range(low, high):
-            first, last = max(int(starts[number]), begin), min(int(ends[number]), end)
-            if first > at:
-                result.append((at, first, before))
-            result.append((first, last, cause))
-            at = last
-        if end > at:
-            result.append((at, end, before))
-    return result
+    rows = rows[np.argsort(pieces.start[rows], kind="stable")]
+    start, end = pieces.start[rows], pieces.end[rows]
+    bounds = np.unique(np.concatenate((start, end, *(side for _, *sides in layers for side in sides))))
+    # Each stretch between two bounds lies within or outside of every piece and interval as a whole.
+    piece = np.searchsorted(start, bounds[:-1], side="right") - 1
+    inside = (piece >= 0) & (bounds[:-1] < end[np.maximum(piece, 0)])
+    begins, ends, piece = bounds[:-1][inside], bounds[1:][inside], piece[inside]
+    code, open_ = pieces.code[rows][piece], np.ones(piece.size, bool)
+    for cause, first, last in layers:
+        number = np.searchsorted(first, begins, side="right") - 1
+        hit = open_ & (number >= 0) & (begins < last[np.maximum(number, 0)])
+        code[hit], open_[hit] = CAUSES.index(cause), False
+    kept = np.flatnonzero(~which)
 
+    def both(column: NDArray[np.int64] | Codes, new: NDArray[np.int64] | Codes) -> NDArray[np.int64]:
+        return np.concatenate((column[kept], new))
 
-def _idle(pieces: list[Piece]) -> Idle:
-    return Idle(
-        np.array([piece[0] for piece in pieces], np.int64),
-        np.array([piece[1] for piece in pieces], np.int64),
-        tuple(piece[2] for piece in pieces),
+    return Pieces(
+        both(pieces.start, begins),
+        both(pieces.end, ends),
+        both(pieces.code, code).astype(np.int32),
+        both(pieces.lane, pieces.lane[rows][piece]).astype(np.int32),
+        both(pieces.gap, pieces.gap[rows][piece]),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -17,11 +18,15 @@ from reports.trace.categories import ENQUEUES, HOST, Call, Kind, call_of
 from reports.trace.clean import clean, is_gpu
 from reports.trace.columns import Builder, Columns, Ints
 from reports.trace.framing import Frames
+from reports.trace.health import judge
 from reports.trace.links import Links, link
 from reports.trace.memory import check_memory
 from reports.trace.nesting import Nesting, nest
 from reports.trace.notes import Note, Notes, Status, TraceError
 from reports.trace.source import pieces
+
+
+CAPTURE = re.compile(r"StreamBeginCapture|StreamEndCapture")
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,45 @@ class Trace:
         return rows[np.argsort(self.slices.start[rows], kind="stable")]
 
     @cached_property
+    def captures(self) -> tuple[NDArray[np.int32], Ints, Ints]:
+        """Recorded captures of graphs: thread, start and end (ns). What is launched in one runs later, or never."""
+        slices, found = self.slices, []
+        marks = [row for row in self.rows(Kind.RUNTIME).tolist() if CAPTURE.search(self.name(row))]
+        opened: dict[int, int] = {}
+        for mark in sorted(marks, key=lambda row: int(slices.start[row])):
+            lane = int(slices.lane[mark])
+            if "Begin" in self.name(mark):
+                opened.setdefault(lane, int(self.end[mark]))
+            elif lane in opened:
+                found.append((lane, opened.pop(lane), int(slices.start[mark])))
+        lanes, starts, ends = zip(*found, strict=True) if found else ((), (), ())
+        return np.array(lanes, np.int32), np.array(starts, np.int64), np.array(ends, np.int64)
+
+    @cached_property
+    def captured(self) -> NDArray[np.bool_]:
+        """Of `enqueue_rows`, the calls that a graph's capture on their thread recorded: they start nothing by themselves."""
+        rows, slices = self.enqueue_rows, self.slices
+        found = np.zeros(rows.size, bool)
+        for lane, start, end in zip(*(column.tolist() for column in self.captures), strict=True):
+            begun = slices.start[rows]
+            found |= (slices.lane[rows] == lane) & (begun >= start) & (begun <= end)
+        return found
+
+    @cached_property
+    def lost_rows(self) -> NDArray[np.intp]:
+        """Launches of kernels, by start, that led to no recorded slice although GPU work was recorded: their work ran, unseen.
+
+        Where graphs ran only their own launches tell, since what a graph runs was launched once more when it was captured. Fills of
+        nothing leave no slice in a whole recording either, so that copies and fills do not tell.
+        """
+        if not self.gpu_rows.size:
+            return self.enqueue_rows[:0]
+        rows = self.enqueue_rows[~self.captured]
+        graphs = rows[self.call[rows] == Call.GRAPH_LAUNCH]
+        rows = graphs if graphs.size else rows[self.call[rows] == Call.LAUNCH]
+        return rows[~np.isin(rows, self.links.launch)]
+
+    @cached_property
     def links(self) -> Links:
         """Which call launched which GPU slice."""
         return link(self.slices, self.gpu_rows, self.call)
@@ -128,8 +172,10 @@ class Trace:
 
     @cached_property
     def origin(self) -> int:
-        """The first time of all, in ns; pictures and claims count from here."""
-        return int(self.slices.start.min()) if self.slices.start.size else 0
+        """The first time of all but Python's frames, in ns; pictures and claims count from here."""
+        start, kind = self.slices.start, self.slices.kind
+        starts = start[kind != Kind.FRAME] if (kind != Kind.FRAME).any() else start
+        return int(starts.min()) if starts.size else 0
 
     @property
     def count(self) -> int:
@@ -163,7 +209,13 @@ def read(path: Path) -> Trace:
             builder = Builder()
             for events in frames:
                 builder.add(events)
+            holds_events = builder.holds_events
             columns = builder.columns()
+        if not holds_events and (frames.events or "unreadable_event" in notes):
+            raise TraceError(
+                f"{path}: is a list of values of which none is an event (a memory timeline, a table?);"
+                " give the trace that export_chrome_trace wrote."
+            )
         slices = clean(columns, notes)
     except MemoryError:
         raise TraceError(
@@ -177,78 +229,6 @@ def read(path: Path) -> Trace:
     # What judging computed (links, nesting) does not depend on the notes.
     vars(judged).update({name: value for name, value in vars(trace).items() if name not in vars(judged)})
     return judged
-
-
-def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
-    """Note what the slices as a whole show of the recording's health."""
-    slices = trace.slices
-    if trace.count == 0:
-        notes.add(
-            "nothing_recorded",
-            "the file holds no slice: the profiler recorded nothing (no active step of the schedule was reached: call prof.step()"
-            " once an iteration)",
-            withholds={"window", "idle", "delay"},
-        )
-        return
-    if columns.whole_microseconds:
-        notes.add(
-            "whole_microseconds",
-            "all times are whole microseconds (writers before 2024): what is shorter than 1 us is unknown, not 0",
-            int(slices.start.size),
-            withholds={"sub-microsecond"},
-        )
-    links, gpu, enqueues = trace.links, trace.gpu_rows, trace.enqueue_rows
-    if gpu.size == 0 and enqueues.size:
-        cut = any(note.kind == "truncated" for note in notes.frozen())
-        why = "the file ends before any of it" if cut else "a profiler that could not attach, or CUPTI in use elsewhere"
-        notes.add(
-            "gpu_activity_missing",
-            f"work was launched, and no GPU slice was recorded: the GPU was NOT idle, its activity is missing ({why})",
-            int(enqueues.size),
-            withholds={"idle", "delay"},
-        )
-    enqueueing = slices.correlation[enqueues]
-    again = enqueueing[enqueueing >= 0].size - np.unique(enqueueing[enqueueing >= 0]).size
-    notes.add(
-        "repeated_correlation",
-        "launches that share their id with another (several processes in one file): their GPU slices are linked to the last launch"
-        " that precedes them, and devices of one number count as one",
-        again,
-        withholds={"delay"},
-    )
-    notes.add(
-        "unread_category",
-        f"slices of categories that are not read are left out ({', '.join(sorted(columns.unread))[:120]})",
-        sum(columns.unread.values()),
-    )
-    notes.add(
-        "orphan",
-        "GPU slices whose launch was not recorded: they count as busy, no launch delay is claimed for them",
-        links.orphans,
-        withholds={"delay"} if links.orphans == gpu.size else frozenset(),
-    )
-    early = links.delay[links.first] if gpu.size else links.delay
-    skewed = early[early < 0]
-    if skewed.size:
-        notes.add(
-            "clock_skew",
-            f"GPU slices begin before their launch, by up to {-int(skewed.min()) / 1000:g} us: the clocks of host and GPU differ by at"
-            " least that much; launch delays are kept as they stand and not claimed",
-            int(skewed.size),
-            withholds={"delay"},
-        )
-    notes.add(
-        "child_outlives_parent",
-        "host slices that outlive the one they began in: the excess counts for neither, self time is never negative",
-        trace.nesting.overlaps,
-    )
-    used = {slices.devices[code] for code in slices.device[gpu].tolist()}
-    notes.add(
-        "device_unknown",
-        "the file does not name the GPU: what needs its peak is withheld",
-        sum(not trace.gpu(number).name for number in used),
-        withholds={"peak"},
-    )
 
 
 def devices(metadata: dict[str, Any]) -> dict[str, Gpu]:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from reports.trace import gaps, intervals
 from reports.trace.categories import ENQUEUES, Call, Kind
 from reports.trace.columns import MISSING, Ints
+from reports.trace.health import lost_time
+from reports.trace.host_causes import attribute
 from reports.trace.read import Trace
 
 
@@ -136,19 +138,21 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         window_start = min(window_start, int(slices.start[host_rows].min()))
         window_end = max(window_end, int(trace.end[host_rows].max()))
     busy = intervals.union(start, end)
-    launched = np.where(launch >= 0, slices.start[launch], MISSING)
-    idle = gaps.explain(
-        busy,
-        (window_start, window_end),
+    work = gaps.Work(
         start,
-        launched,
+        np.where(launch >= 0, slices.start[launch], MISSING),
         np.where(launch >= 0, trace.end[launch], MISSING),
+        np.where(launch >= 0, slices.lane[launch], -1).astype(np.int32),
         first,
-        _named(trace, Kind.OVERHEAD, PROFILERS_WORK),
-        _named(trace, Kind.OVERHEAD, LOADING),
-        _named(trace, Kind.GPU_SYNC, GPU_WAIT),
-        cold_step,
     )
+    pieces = gaps.split(busy, (window_start, window_end), work, _named(trace, Kind.GPU_SYNC, GPU_WAIT))
+    recorded: list[gaps.Layer] = [
+        (gaps.Cause.PROFILER, *_named(trace, Kind.OVERHEAD, PROFILERS_WORK)),
+        (gaps.Cause.START, *_named(trace, Kind.OVERHEAD, LOADING)),
+        (gaps.Cause.LOST, *lost_time(trace, rows, window_end)),
+    ]
+    pieces = gaps.refine(pieces, np.ones(pieces.start.size, bool), recorded)
+    idle = attribute(trace, pieces, cold_step).idle()
     gpu, kinds = trace.gpu(number), slices.kind[rows]
     linked = launch >= 0
     calls = np.unique(launch[linked])
@@ -177,9 +181,16 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         first_launch_to_first_kernel_us=None if earliest is None else int(delay[first][earliest]) / 1000,
         queue_depth_most=most,
         queue_depth_mean=mean,
-        idle_us={cause.value: idle.total_ns(cause) / 1000 for cause in gaps.Cause},
+        idle_us=_by_cause(idle),
         idle=idle,
     )
+
+
+def _by_cause(idle: gaps.Idle) -> dict[str, float]:
+    found = dict.fromkeys((cause.value for cause in gaps.Cause), 0.0)
+    for cause, length in zip(idle.cause, (idle.end - idle.start).tolist(), strict=True):
+        found[cause.value] += length / 1000
+    return found
 
 
 PROFILERS_WORK = re.compile(r"Activity Buffer Request|Buffer Flush|Instrumentation|Resource|UVM Activity Init")

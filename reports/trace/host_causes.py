@@ -1,0 +1,213 @@
+"""What the host did while it launched nothing: a GPU's idle time, laid to what the launching thread was in at each moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reports.trace import intervals
+from reports.trace.categories import Call, Kind
+from reports.trace.columns import Ints
+from reports.trace.gaps import Cause, Layer, Pieces, refine
+from reports.trace.read import Trace
+
+Rows = NDArray[np.intp]
+
+PAUSE_NS = 200_000
+"""Between two operators of a forward pass Python takes 5 to 100 us; what lasts longer is no part of dispatching them."""
+
+LONG_NS = 10**6
+TIMES_USUAL = 20
+FEW = 3
+"""A call of a millisecond and more, twenty times as long as it usually is, three times at most, is one-time work."""
+
+LOADER = re.compile(r"^enumerate\(DataLoader\)#")
+PREPARES = re.compile(
+    r"data_?load|dataloader|preprocess|pre-process|collate|(?:next|get|load|fetch|prepare)_?(?:batch|data|sample|inputs)\b|\bdata(?:set)?\b",
+    re.IGNORECASE,
+)
+"""Names that users give to the loading of data; only where no kernel is launched within."""
+PREPARING_CODE = re.compile(
+    r"torch/utils/data/|torchvision/(?:transforms|io|datasets)/|(?:^|/)PIL/|(?:^|/)(?:datasets|webdataset|albumentations|decord|av|cv2)/"
+    r"|transformers/(?:image_(?:processing|transforms|utils)|feature_extraction|tokenization|processing_)|tokenizers/"
+    r"|: \w*(?:preprocess|collate|_next_data|load_batch|get_batch|fetch_data)\w*$",
+    re.IGNORECASE,
+)
+"""Files and functions of Python's stack that load or prepare data."""
+
+COMPILING = re.compile(r"dynamo_timed|compile_fx|compile_inner|\bcompile_file\b|CachingAutotuner\.benchmark|benchmark_all_configs")
+COMPILER_CODE = re.compile(r"torch/_dynamo/convert_frame|torch/_inductor/(?:compile_fx|async_compile)|triton/compiler/|torch/utils/cpp_ext")
+ALLOCATES = re.compile(r"malloc|Free(?!ze)|MemCreate|MemMap|MemAddress|MemRelease|MemUnmap|HostAlloc|HostRegister|HostUnregister|MemAlloc", re.I)
+ALLOCATING = re.compile(r"^aten::(?:new_)?empty(?:_\w+)?$")
+COLLECTIVE = re.compile(r"^(?:nccl|rccl|gloo|mpi|ucc|xccl|hccl):|^c10d::|^_c10d_functional|^record_param_comms$")
+OPTIMIZER = re.compile(r"^Optimizer\.(?:step|zero_grad)#")
+BACKWARD = re.compile(r"run_backward|torch/autograd/")
+"""Frames that wait for autograd's own threads, and do nothing themselves."""
+
+
+def attribute(trace: Trace, pieces: Pieces, cold: tuple[int, int] | None) -> Pieces:
+    """The same idle time, of which what was laid to the host (`HOST`) is laid to what the host did.
+
+    Args:
+        trace: the recording.
+        pieces: idle time as the GPU's queue tells it.
+        cold: start and end of the first step (ns), when it is a cold one.
+    """
+    threads = Threads(trace)
+    drained = threads.waiting_at(pieces)
+    for lane in np.unique(pieces.lane[pieces.of(Cause.HOST)]).tolist():
+        own = pieces.of(Cause.HOST) & (pieces.lane == lane)
+        if lane >= 0:
+            pieces = refine(pieces, own, threads.layers(lane, pauses=True))
+        # Where that thread did nothing, what it waited for is what the others were in.
+        for other in threads.others(lane):
+            pieces = refine(pieces, pieces.of(Cause.HOST) & (pieces.lane == lane), threads.layers(other, pauses=lane < 0))
+    pieces = _unseen(pieces)
+    if cold is not None:
+        usual = pieces.of(Cause.DISPATCH, Cause.OPTIMIZER, Cause.ALLOCATION, Cause.PYTHON, Cause.HOST)
+        pieces = refine(pieces, usual, [(Cause.COLD, np.array([cold[0]]), np.array([cold[1]]))])
+    dry = pieces.of(Cause.DISPATCH, Cause.LATENCY, Cause.OPTIMIZER) & np.isin(pieces.gap, drained)
+    first, last = intervals.union(pieces.start[dry], pieces.end[dry])
+    return refine(pieces, dry, [(Cause.SYNC, first, last)])
+
+
+def _unseen(pieces: Pieces) -> Pieces:
+    """Long waits for a GPU that does nothing wait for something that is not recorded."""
+    waits = pieces.of(Cause.UNSEEN)
+    short = waits & (pieces.end - pieces.start < LONG_NS)
+    first, last = intervals.union(pieces.start[short], pieces.end[short])
+    return refine(pieces, short, [(Cause.SYNC, first, last)])
+
+
+class Threads:
+    """What the launching threads were in, as layers of causes: the first that covers a moment has it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        slices = trace.slices
+        lanes, launches = np.unique(slices.lane[trace.enqueue_rows], return_counts=True)
+        steps = _named(trace, lambda name: name.startswith("ProfilerStep#"), Kind.ANNOTATION, Kind.OP)
+        stepping = [lane for lane in np.unique(slices.lane[steps]).tolist() if lane not in lanes]
+        self._launching = [*lanes[np.argsort(-launches, kind="stable")].tolist(), *stepping]
+        self._made: dict[tuple[int, bool], list[Layer]] = {}
+        self._once = _one_time(trace)
+        self._data = _data_rows(trace, np.sort(slices.start[trace.enqueue_rows]))
+
+    def others(self, lane: int) -> list[int]:
+        """The other launching threads of a thread's process, the busiest first; all of them for none (-1)."""
+        lanes = self.trace.slices.lanes
+        process = lanes[lane][0] if lane >= 0 else None
+        return [other for other in self._launching if other != lane and process in (None, lanes[other][0])]
+
+    def layers(self, lane: int, pauses: bool) -> list[Layer]:
+        """A thread's layers; with `pauses` short ones between its operators and calls are part of dispatching."""
+        if (lane, pauses) not in self._made:
+            self._made[lane, pauses] = self._layers(lane, pauses)
+        return self._made[lane, pauses]
+
+    def _layers(self, lane: int, pauses: bool) -> list[Layer]:
+        trace, slices = self.trace, self.trace.slices
+        here = np.flatnonzero(slices.lane == lane)
+        call, kind = trace.call[here], slices.kind[here]
+        runtime = kind == Kind.RUNTIME
+
+        def rows(wanted: Callable[[str], object], *kinds: Kind) -> Rows:
+            return _named(trace, wanted, *kinds, among=here)
+
+        def layer(cause: Cause, found: Rows) -> Layer:
+            return (cause, *intervals.union(slices.start[found], trace.end[found]))
+
+        copies = here[runtime & (call == Call.COPY)]
+        working = here[runtime | (kind == Kind.OP)]
+        working = working[~np.isin(working, _named(trace, lambda name: name.startswith("ProfilerStep#"), Kind.OP))]
+        captures = [(start, end) for at, start, end in zip(*(c.tolist() for c in trace.captures), strict=True) if at == lane]
+        allocations = np.concatenate((rows(ALLOCATES.search, Kind.RUNTIME), _long(trace, rows(ALLOCATING.search, Kind.OP), PAUSE_NS)))
+        frames = rows(lambda name: not BACKWARD.search(name), Kind.FRAME)
+        found: list[Layer] = [
+            (Cause.CAPTURE, *intervals.union(*(np.array(side, np.int64) for side in zip(*captures, strict=True))))
+            if captures
+            else (Cause.CAPTURE, slices.start[:0], slices.start[:0]),
+            layer(Cause.START, np.concatenate((self._once[slices.lane[self._once] == lane], rows(COMPILING.search, Kind.ANNOTATION),
+                                               rows(COMPILER_CODE.search, Kind.FRAME)))),
+            layer(Cause.DATA, self._data[slices.lane[self._data] == lane]),
+            layer(Cause.ALLOCATION, allocations),
+            # How long a wait leaves the GPU without work decides what it is: see `_unseen`.
+            layer(Cause.UNSEEN, here[runtime & (call == Call.SYNCHRONIZE)]),
+            layer(Cause.SYNC, _long(trace, copies, 50_000)),
+            layer(Cause.COMMUNICATION, rows(COLLECTIVE.search, Kind.OP, Kind.ANNOTATION)),
+            layer(Cause.OPTIMIZER, rows(OPTIMIZER.search, Kind.ANNOTATION, Kind.OP)),
+            layer(Cause.DISPATCH, working),
+        ]
+        if pauses:
+            begins, ends = found[-1][2][:-1], found[-1][1][1:]
+            short = ends - begins < PAUSE_NS
+            found.append((Cause.DISPATCH, begins[short], ends[short]))
+        return [*found, layer(Cause.PYTHON, frames)]
+
+    def waiting_at(self, pieces: Pieces) -> Ints:
+        """Beginnings of gaps at which the thread that ended the gap was in a call that waits for the GPU."""
+        trace, found = self.trace, []
+        waits = trace.rows(Kind.RUNTIME)
+        waits = waits[trace.call[waits] == Call.SYNCHRONIZE]
+        for lane in np.unique(pieces.lane).tolist():
+            own = waits[trace.slices.lane[waits] == lane]
+            gaps = np.unique(pieces.gap[pieces.lane == lane])
+            starts, ends = intervals.union(trace.slices.start[own], trace.end[own])
+            at = np.searchsorted(starts, gaps, side="right") - 1
+            if starts.size:
+                found.append(gaps[(at >= 0) & (gaps < ends[np.maximum(at, 0)])])
+        return np.concatenate(found) if found else pieces.gap[:0]
+
+
+def _named(trace: Trace, wanted: Callable[[str], object], *kinds: Kind, among: Rows | None = None) -> Rows:
+    names = trace.slices.names
+    rows = trace.rows(*kinds) if among is None else among[np.isin(trace.slices.kind[among], kinds)]
+    used = np.unique(trace.slices.name[rows])
+    return rows[np.isin(trace.slices.name[rows], [code for code in used.tolist() if wanted(names[code])])]
+
+
+def _long(trace: Trace, rows: Rows, least_ns: int) -> Rows:
+    return rows[trace.slices.duration[rows] >= least_ns]
+
+
+def _data_rows(trace: Trace, launches: Ints) -> Rows:
+    """Slices in which data is loaded or prepared, by the loader's, the user's or the code's own name."""
+    loading = _named(trace, LOADER.search, Kind.ANNOTATION, Kind.OP)
+    others = np.concatenate(
+        (_named(trace, PREPARES.search, Kind.ANNOTATION), _named(trace, PREPARING_CODE.search, Kind.FRAME))
+    )
+    kernels = trace.enqueue_rows[np.isin(trace.call[trace.enqueue_rows], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
+    begun = trace.slices.start[kernels]
+    launched = np.searchsorted(begun, trace.end[others]) - np.searchsorted(begun, trace.slices.start[others])
+    return np.concatenate((loading, others[launched == 0]))
+
+
+def _one_time(trace: Trace) -> Rows:
+    """Run-time calls, and operators that call nothing, which took far longer than they usually do, a few times at most.
+
+    Of what the recording holds too few calls, calls and allocations before the first GPU slice are: they set the GPU up. Waits and
+    copies never are.
+    """
+    slices, kind = trace.slices, trace.slices.kind
+    calls = trace.rows(Kind.RUNTIME)
+    calls = calls[~np.isin(trace.call[calls], (Call.SYNCHRONIZE, Call.COPY))]
+    operators = trace.rows(Kind.OP)
+    parents = trace.nesting.parent[operators]
+    leaves = operators[~np.isin(operators, parents[parents >= 0])]
+    leaves = leaves[~np.isin(leaves, trace.nesting.parent[trace.rows(Kind.RUNTIME)])]
+    candidates = np.concatenate((calls, leaves))
+    long = _long(trace, candidates, LONG_NS)
+    first_work = int(slices.start[trace.gpu_rows[0]]) if trace.gpu_rows.size else 0
+    found: list[Rows] = []
+    for code in np.unique(slices.name[long]).tolist():
+        same = candidates[slices.name[candidates] == code]
+        own = same[slices.duration[same] >= max(LONG_NS, TIMES_USUAL * float(np.median(slices.duration[same])))]
+        if same.size >= 2 * FEW and own.size <= FEW:
+            found.append(own)
+        mine = long[(slices.name[long] == code) & (slices.start[long] < first_work)]
+        found.append(mine[(kind[mine] == Kind.RUNTIME) | bool(ALLOCATING.search(slices.names[code]))])
+    return np.unique(np.concatenate(found)) if found else long[:0]
+
