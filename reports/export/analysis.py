@@ -11,6 +11,7 @@ import msgspec
 from reports.findings.contract import Finding
 from reports.trace.analyse import Analysis
 from reports.trace.columns import Resources
+from reports.trace.gaps import HOST_CAUSES
 from reports.trace.kernels import KernelStats
 from reports.trace.reconcile import Reconciliation
 from reports.trace.regime import Regime
@@ -20,7 +21,16 @@ from reports.trace.usage import Device
 MOST_KERNELS = 100
 
 WINDOW = ("window_us",)
-IDLE = ("idle_of_window", "idle_of_span", "regime", "free_launches", "twice_as_fast_kernels", "idle")
+IDLE = (
+    "idle_of_window",
+    "idle_of_span",
+    "regime",
+    "free_launches",
+    "twice_as_fast_kernels",
+    "counted_us",
+    "counted_busy",
+    "idle",
+)
 DELAY = (
     "launch_delay_median_us",
     "launch_delay_p95_us",
@@ -28,11 +38,10 @@ DELAY = (
     "first_launch_to_first_kernel_us",
     "queue_depth_max",
     "queue_depth_mean",
-    "idle",
 )
-WITHHELD: dict[str, tuple[str, ...]] = {"window": (*WINDOW, *IDLE), "idle": IDLE, "delay": DELAY}
-"""Fields of a device that are null when the trace's health takes away what they rest on. Why the GPU was idle is told from the
-launches' times, so it goes with them."""
+CAUSE = ("idle", "free_launches")
+WITHHELD: dict[str, tuple[str, ...]] = {"window": (*WINDOW, *IDLE), "idle": IDLE, "delay": DELAY, "cause": CAUSE}
+"""Fields of a device that are null when the trace's health takes away what they rest on."""
 
 
 def document(
@@ -78,7 +87,7 @@ def refusal(file: str, reason: str) -> dict[str, Any]:
         "against": None,
         "status": "refused",
         "notes": [{"kind": "refused", "count": 1, "effect": reason}],
-        "withheld": ["delay", "idle", "window"],
+        "withheld": ["cause", "delay", "idle", "window"],
         "devices": [],
         "host": {"self_cpu_total_us": None},
         "steps": [],
@@ -129,7 +138,12 @@ def _device(device: Device, regime: Regime, withheld: frozenset[str]) -> dict[st
         "first_launch_to_first_kernel_us": device.first_launch_to_first_kernel_us,
         "queue_depth_max": device.queue_depth_most,
         "queue_depth_mean": device.queue_depth_mean,
-        "idle": device.idle_us,
+        "counted_us": regime.counted_us,
+        "counted_busy": regime.counted_busy,
+        "communication_us": device.communication_us,
+        "exposed_communication_us": device.exposed_us,
+        # The sum over what the host did keeps the name that it had before it was told apart.
+        "idle": {"host_bound": device.idle_of(*HOST_CAUSES), **device.idle_us},
     }
     gone = {name for what in withheld for name in WITHHELD.get(what, ())}
     return {name: None if name in gone else value for name, value in found.items()}

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Literal
 
 from reports.trace.analyse import Analysis
+from reports.words import us
 
 
 class Verdict(StrEnum):
@@ -110,6 +111,9 @@ def not_applicable(why: str) -> Outcome:
 WORTH = 0.01
 """Share of the recording that must be at stake for a finding to be a problem; what says whether to believe the trace is one anyway."""
 
+IMMATERIAL = 0.001
+"""Share of the recording below which nothing that was found is worth a reader's time."""
+
 FAILED = "this rule failed on this trace"
 
 
@@ -129,9 +133,15 @@ def recorded_us(analysis: Analysis) -> float:
 
 
 def weighed(finding: Finding, analysis: Analysis) -> Finding:
-    """The finding; a problem with next to nothing at stake is a hint."""
+    """The finding; a problem with next to nothing at stake is a hint, and what is below a thousandth of the recording is none."""
     rule, outcome = finding.rule, finding.outcome
-    if outcome.verdict is not Verdict.FIRED or rule.severity != "problem" or rule.family == "trust":
+    if outcome.verdict is not Verdict.FIRED or rule.severity == "explanation" or rule.family == "trust":
+        return finding
+    if 0 < outcome.at_stake_us < IMMATERIAL * recorded_us(analysis):
+        return Finding(
+            rule, quiet(f"{outcome.why}; {us(outcome.at_stake_us)} of the whole recording are at stake: not material")
+        )
+    if rule.severity != "problem":
         return finding
     if outcome.at_stake_us >= WORTH * recorded_us(analysis):
         return finding

@@ -17,6 +17,7 @@ from reports.findings.seen import (
     rows_named,
     total_us,
     under,
+    unless_compiled,
 )
 from reports.findings.words import moment
 from reports.trace.analyse import Analysis
@@ -236,12 +237,16 @@ def _host_cost(analysis: Analysis, names: frozenset[str], claim: str, advice: st
     if analysis.host.operations == 0:
         return not_applicable(NO_OPERATORS)
     found = [stats for stats in analysis.operators if stats.kind == "operator" and stats.name in names]
+    rows = rows_named(analysis.trace, names.__contains__, Kind.OP)
+    longest = float(analysis.trace.nesting.self_time[rows].max(initial=0)) / 1000
     spent, host = sum(stats.self_us for stats in found), host_self_us(analysis)
     part = spent / host if host else 0.0
     calls = sum(stats.count for stats in found)
     numbers = f"{calls:,} calls take {us(spent)} of self time, {share(part)} of the host's {us(host)}"
     if part < METADATA_SHARE or spent < METADATA_LEAST_US:
         return quiet(f"{numbers}: below {share(METADATA_SHARE)} or {us(METADATA_LEAST_US)}")
+    if spent - longest < METADATA_SHARE * host:
+        return quiet(f"{numbers}, {us(longest)} of it in one call: that is no cost of every call")
     trace, evidence = analysis.trace, []
     for stats in found[:SHOWN]:
         row = rows_named(trace, exactly(stats.name), Kind.OP)[0]
@@ -263,8 +268,8 @@ def metadata_operators(analysis: Analysis) -> Outcome:
         analysis,
         VIEWS,
         "Operators that only change a tensor's shape or strides cost",
-        "Make views once, outside the loop; keep weights in the layout in which they are used; or let torch.compile resolve views while"
-        " compiling.",
+        "Make views once, outside the loop; keep weights in the layout in which they are used."
+        + unless_compiled(analysis, " torch.compile resolves views while it compiles."),
     )
 
 
@@ -274,8 +279,8 @@ def allocations(analysis: Analysis) -> Outcome:
         analysis,
         ALLOCATES,
         "Operators that only allocate a tensor cost",
-        "Write into tensors that are there already (out=, in-place operators), or let torch.compile plan the memory: its graphs allocate"
-        " less often.",
+        "Write into tensors that are there already (out=, in-place operators)."
+        + unless_compiled(analysis, " torch.compile plans the memory: its graphs allocate less often."),
     )
 
 

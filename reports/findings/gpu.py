@@ -242,7 +242,7 @@ GPU_RULES = (
             " it; if it recurs, it is real."
         ),
         check=gaps_within_steps,
-        needs=frozenset({"idle", "delay"}),
+        needs=frozenset({"idle", "cause"}),
     ),
     Rule(
         id="R14",

@@ -1,75 +1,220 @@
-"""Where the GPU's idle time went, by cause."""
+"""Where a GPU's time goes without computing: its idle time by cause, and communication that nothing covers."""
 
 from __future__ import annotations
 
-from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
-from reports.findings.overview import busiest, recoverable
+import re
+
+import numpy as np
+
+from reports.findings.contract import WORTH, Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.overview import busiest, fewer_launches, recoverable
 from reports.findings.words import no_gpu
+from reports.trace import intervals
 from reports.trace.analyse import Analysis
-from reports.trace.gaps import Cause
-from reports.words import share, us
+from reports.trace.categories import Kind
+from reports.trace.columns import Ints
+from reports.trace.gaps import NOT_COUNTED, Cause
+from reports.trace.read import Trace
+from reports.trace.steps import STEP
+from reports.trace.usage import Device, communication
+from reports.words import share, short, us
+
+LEAST_IDLE = 0.1
+COVERS = 0.8
+"""A slice's name tells what a cause was when it covers this share of it."""
+
+SMALL_CAUSE = 0.02
+EXPOSED_LEAST = 0.1
 
 
 def idle(analysis: Analysis) -> Outcome:
     """Where idle time went."""
     if reason := no_gpu(analysis):
         return not_applicable(reason)
-    device, _ = busiest(analysis)
+    device, found = busiest(analysis)
     lost = device.window_us - device.busy_us
     parts = sorted(
         ((Cause(cause), time) for cause, time in device.idle_us.items() if time > 0), key=lambda part: -part[1]
     )
-    if device.idle_of_window < 0.1 or not parts:
+    if device.idle_of_window < LEAST_IDLE or not parts:
         return quiet(f"GPU {device.device} is idle for {share(device.idle_of_window)} of its window")
-    cause, time = parts[0]
-    longest = {
-        cause: max(
-            (number for number, found in enumerate(device.idle.cause) if found is cause),
-            key=lambda number: int(device.idle.end[number] - device.idle.start[number]),
-        )
-        for cause, _ in parts
-    }
-    origin = analysis.trace.origin
+    largest = parts[0][0]
+    at_stake = recoverable(device)
+    advised = largest
+    if largest in NOT_COUNTED and at_stake >= WORTH * device.window_us:
+        advised = next(cause for cause, _ in parts if cause not in NOT_COUNTED)
+    again = f"First: {ADVICE[largest]} Then: " if advised is not largest else ""
     return fired(
-        f"GPU {device.device} is idle for {us(lost)} of {us(device.window_us)}, {share(time / lost)} of that {WORDS[cause]}",
+        f"GPU {device.device} is idle for {us(lost)} of {us(device.window_us)}, {share(parts[0][1] / lost)} of that {WORDS[largest]}",
         *(
-            Evidence(
-                f"{WORDS[found]}: {us(part)} ({share(part / lost)} of the idle time)",
-                (int(device.idle.start[longest[found]]) - origin) / 1000,
-                (int(device.idle.end[longest[found]]) - origin) / 1000,
-            )
-            for found, part in parts
+            _evidence(analysis.trace, device, cause, time, lost)
+            for cause, time in parts
+            if time >= SMALL_CAUSE * lost or cause is largest
         ),
         why=(
             f"idle of the window {share(device.idle_of_window)}; of the span between first and last kernel only"
-            f" {share(device.idle_of_span)}"
+            f" {share(device.idle_of_span)}; of the time that counts (without start-up, captures and what was not recorded)"
+            f" {share(1 - found.counted_busy)}"
         ),
-        advice=ADVICE[cause],
-        at_stake_us=recoverable(device),
+        advice=again + against(analysis, advised),
+        at_stake_us=at_stake if at_stake >= WORTH * device.window_us else 0.0,
     )
 
 
+def _evidence(trace: Trace, device: Device, cause: Cause, time: float, lost: float) -> Evidence:
+    """A cause's time, its longest piece, and in what it was spent where one name covers it."""
+    mask = np.array([found is cause for found in device.idle.cause], bool)
+    start, end = device.idle.start[mask], device.idle.end[mask]
+    longest = int(np.argmax(end - start))
+    named = "" if cause in UNNAMED else within(trace, start, end)
+    return Evidence(
+        f"{WORDS[cause]}: {us(time)} ({share(time / lost)} of the idle time){f', in {short(named, 100)}' if named else ''}",
+        (int(start[longest]) - trace.origin) / 1000,
+        (int(end[longest]) - trace.origin) / 1000,
+    )
+
+
+def within(trace: Trace, start: Ints, end: Ints) -> str:
+    """The name of the shortest host slices that cover most of these disjoint, sorted stretches (ns); "" where none does."""
+    slices = trace.slices
+    rows = trace.rows(Kind.OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.FRAME)
+    rows = rows[(slices.start[rows] < end[-1]) & (trace.end[rows] > start[0])]
+    whole = int((end - start).sum())
+    lengths = np.bincount(slices.name[rows], slices.duration[rows].astype(float), minlength=len(slices.names))
+    best = (float("inf"), "")
+    for code in np.flatnonzero(lengths >= COVERS * whole).tolist():
+        name = slices.names[code]
+        if STEP.fullmatch(name):
+            continue
+        own = rows[slices.name[rows] == code]
+        first, last = intervals.union(slices.start[own], trace.end[own])
+        if int(intervals.covered(first, last, start, end).sum()) >= COVERS * whole:
+            best = min(best, (float((last - first).sum()), name))
+    return best[1]
+
+
 WORDS = {
-    Cause.HOST: "because the host had launched nothing, or had not returned from a launch",
-    Cause.COLD: "in the cold first step, before its launches",
+    Cause.DATA: "while the host loaded or prepared data",
+    Cause.SYNC: "around calls in which the host waits for the GPU, or copies that block it",
+    Cause.ALLOCATION: "while the host allocated or freed memory",
+    Cause.COMMUNICATION: "while the host was in operators of collectives",
+    Cause.PYTHON: "while the host ran Python code outside of operators",
+    Cause.HOST: "while the host had launched nothing, and what it did is not recorded",
+    Cause.OPTIMIZER: "while the host dispatched the optimizer's step",
+    Cause.DISPATCH: "while the host dispatched operators and launches",
     Cause.LATENCY: "while launches were under way",
+    Cause.COLD: "in the cold first step, before its launches",
+    Cause.START: "in start-up: work that happens once",
+    Cause.CAPTURE: "while the host captured a graph, which runs later",
     Cause.QUEUED: "between kernels that were queued already",
     Cause.WAIT: "waiting for another stream",
     Cause.PROFILER: "made by the profiler itself",
+    Cause.UNSEEN: "while the host waited for the GPU, on which nothing is recorded",
+    Cause.LOST: "not known to be idle: work that was launched before has no record",
     Cause.UNKNOWN: "launched and not begun, for reasons the trace does not show",
 }
+UNNAMED = frozenset({Cause.DISPATCH, Cause.LATENCY, Cause.COLD, Cause.QUEUED, Cause.WAIT, Cause.PROFILER, Cause.LOST})
+"""Causes of many short pieces, which no one name tells."""
+
 ADVICE = {
-    Cause.HOST: "Get the host out of the way: fewer and larger launches, torch.compile, CUDA graphs, data loading in the background.",
+    Cause.DATA: (
+        "Feed the GPU: more workers in the data loader (num_workers) and batches prepared ahead (prefetch_factor, pin_memory), cheaper"
+        " decoding and transforms, or data that is prepared once and stored. Launches are not what costs here."
+    ),
+    Cause.SYNC: (
+        "Let the host run ahead: no .item(), .cpu(), nonzero or printing of a tensor in the loop, or every so many steps only; copies from"
+        " pinned memory with non_blocking=True."
+    ),
+    Cause.ALLOCATION: (
+        "Allocate once and keep it: a warm-up of the largest shapes, expandable_segments:True, or smaller peaks; each allocation and free by"
+        " the driver stops the host."
+    ),
+    Cause.COMMUNICATION: "Look at the collectives' backend and at what the other ranks do meanwhile: the host waits in their operators.",
+    Cause.PYTHON: "Shorten this Python code, do it in the background, or once; the GPU has nothing to do meanwhile.",
+    Cause.HOST: (
+        "Find out what the host does there: record again with with_stack=True, or put record_function around the suspects. Reading files,"
+        " preparing data, logging and waiting for other processes look like this."
+    ),
+    Cause.OPTIMIZER: "Use the optimizer's fused=True (or foreach=True): one launch for many parameters in place of one or more for each.",
+    Cause.DISPATCH: "",
+    Cause.LATENCY: "",
     Cause.COLD: "Warm up before you measure: the first step loads modules, picks algorithms and compiles.",
-    Cause.LATENCY: "Queue more work ahead of the GPU, or launch it as a graph.",
+    Cause.START: "Warm up before you record: this happens once, and says nothing of the steps that follow.",
+    Cause.CAPTURE: "Record after the graphs are captured: capturing happens once, and the GPU runs nothing of it.",
     Cause.QUEUED: "Fewer, longer kernels: each pass from one to the next costs the GPU about a microsecond.",
     Cause.WAIT: "Look at what the streams wait for: an event in the wrong place makes parallel work serial.",
     Cause.PROFILER: "This gap is not there without the profiler: do not optimise it.",
+    Cause.UNSEEN: "Leave this time out: the profiler collects its records in such a wait, or the file lacks what the GPU did.",
+    Cause.LOST: "Record again, fewer steps at a time: the profiler lost records, so that idle time is not known here.",
     Cause.UNKNOWN: (
-        "Before the first kernel this is usually the profiler's start, module loading or the lane's offset: warm up before recording."
-        " Between kernels, look for other processes on the GPU."
+        "Leave this time out before you conclude anything: before the first kernel it is usually the profiler's start or the lane's"
+        " offset; in the middle, a part that was cut out of the recording, or another process on the GPU."
     ),
 }
+"""What helps against each cause; for dispatching it depends on what the program does already (`fewer_launches`)."""
+
+
+FUSED_ALREADY = re.compile(r"multi_tensor_apply|_fused_(?:adam|sgd|adagrad)|FusedAdam", re.IGNORECASE)
+
+
+def against(analysis: Analysis, cause: Cause) -> str:
+    """What helps against a cause of idle time, without what the program does already."""
+    fused = cause is Cause.OPTIMIZER and any(FUSED_ALREADY.search(name) for name in analysis.trace.slices.names)
+    return fewer_launches(analysis) if fused or not ADVICE[cause] else ADVICE[cause]
+
+
+def exposed(analysis: Analysis) -> Outcome:
+    """Communication that no computing covers."""
+    if reason := no_gpu(analysis):
+        return not_applicable(reason)
+    talking = [device for device in analysis.devices if device.communication_us]
+    if not talking:
+        return not_applicable("no collective ran on a GPU")
+    device = max(talking, key=lambda found: found.exposed_us)
+    overlap = 1 - device.exposed_us / device.communication_us
+    numbers = (
+        f"GPU {device.device}: collectives {us(device.communication_us)}, {share(overlap)} of that beside computing;"
+        f" {us(device.exposed_us)} exposed, {share(device.exposed_us / device.busy_us)} of its busy time"
+    )
+    if device.exposed_us < EXPOSED_LEAST * device.busy_us:
+        return quiet(numbers)
+    others = [one for one in talking if one is not device]
+    return fired(
+        f"Communication is exposed: for {us(device.exposed_us)}, {share(device.exposed_us / device.busy_us)} of its busy time, GPU"
+        f" {device.device} runs collectives and computes nothing",
+        Evidence(numbers, device.start_us, device.start_us + device.span_us),
+        *(
+            Evidence(
+                f"GPU {one.device}: {us(one.exposed_us)} of {us(one.communication_us)} of collectives exposed,"
+                f" {share(one.exposed_us / one.busy_us)} of its busy time"
+            )
+            for one in others[:3]
+        ),
+        *_exposed_by_step(analysis, device),
+        why=f"collectives that no other kernel covers, at least {share(EXPOSED_LEAST)} of the time in which the GPU works",
+        advice=(
+            "A collective's time holds the waiting for the slowest rank: hold the other ranks' traces beside this one before you blame the"
+            " network. Then overlap it with computing (bucketing, prefetching, another stream), or send less."
+        ),
+        at_stake_us=device.exposed_us,
+    )
+
+
+def _exposed_by_step(analysis: Analysis, device: Device) -> list[Evidence]:
+    if len(analysis.steps) < 2:
+        return []
+    trace = analysis.trace
+    rows = trace.gpu_rows[trace.slices.device[trace.gpu_rows] == trace.slices.devices.index(device.device)]
+    talking, computing = communication(trace, rows)
+    begins = np.array([round(step.start_us * 1000) for step in analysis.steps], np.int64) + trace.origin
+    ends = np.append(begins[1:], max(int(trace.end[rows].max()), int(begins[-1])))
+    ends = np.maximum(begins, ends)
+    both = intervals.union(np.concatenate((talking[0], computing[0])), np.concatenate((talking[1], computing[1])))
+    alone = intervals.covered(*both, begins, ends) - intervals.covered(*computing, begins, ends)
+    told = ", ".join(
+        f"#{step.number} {us(int(time) / 1000)}" for step, time in zip(analysis.steps[:6], alone, strict=False)
+    )
+    return [Evidence(f"exposed between the starts of steps: {told}")]
 
 
 IDLE_RULES = (
@@ -78,15 +223,35 @@ IDLE_RULES = (
         title="Where the GPU's idle time went",
         family="overview",
         severity="problem",
-        formula="window - busy, every gap split by what was recorded in it; the parts sum to the whole",
-        threshold="at least 10 % of the window",
+        formula=(
+            "window - busy, every gap split by what the GPU's queue, the profiler and the launching thread were recorded to do in it; the"
+            " parts sum to the whole"
+        ),
+        threshold=f"at least {share(LEAST_IDLE)} of the window",
         refuted_by="a recording without the profiler whose gaps have other lengths",
         explanation=(
-            "An empty stretch of the GPU's lane has a cause, and each asks for something else: the host had not launched anything, the"
-            " launch was on its way, a stream waited for another, the profiler itself was busy, or the first step was still warming up."
-            " Tools that count only from the first to the last kernel never see the largest gap: the one before the first kernel."
+            "An empty stretch of the GPU's lane has a cause, and each asks for something else: the host was loading data, waited for the"
+            " GPU, allocated, dispatched small operators, or did what is not recorded; the launch was on its way, a stream waited for"
+            " another, the profiler itself was busy, or it was start-up. Tools that count only from the first to the last kernel never see"
+            " the largest gap: the one before the first kernel."
         ),
         check=idle,
-        needs=frozenset({"idle", "window", "delay"}),
+        needs=frozenset({"idle", "window", "cause"}),
+    ),
+    Rule(
+        id="exposed-communication",
+        title="Communication that no computing covers",
+        family="overview",
+        severity="problem",
+        formula="union of the collectives less what other kernels cover, per GPU / busy time; 1 - exposed / collectives is the overlap",
+        threshold=f"at least {share(EXPOSED_LEAST)} of the GPU's busy time",
+        refuted_by="the same step taking as long when nothing is communicated",
+        explanation=(
+            "Between GPUs data moves in collectives (all-reduce, all-gather). While other kernels run beside them they cost next to"
+            " nothing; where a GPU does nothing else, they lengthen the step by their whole time, which includes waiting for the slowest"
+            " GPU."
+        ),
+        check=exposed,
+        needs=frozenset({"window"}),
     ),
 )

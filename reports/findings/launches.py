@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.seen import unless_compiled
 from reports.findings.words import moment
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Call, Kind
@@ -132,7 +133,9 @@ def launches_without_query(analysis: Analysis) -> Outcome:
         + ("; their shape follows from the tensor's size" if sized else ""),
         Evidence(_by_caller(analysis, bare), *moment(analysis.trace, bare[0].row)),
         why="no query precedes the launch within the same operator",
-        advice="Elementwise kernels that follow each other are what torch.compile fuses." if elementwise > 1 else "",
+        advice=unless_compiled(analysis, "Elementwise kernels that follow each other are what torch.compile fuses.")
+        if elementwise > 1
+        else "",
     )
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.copies import device_to_device
-from reports.findings.seen import host_self_us
+from reports.findings.seen import is_compiled, unless_compiled
 from reports.findings.words import moment, no_gpu
 from reports.trace.analyse import Analysis
-from reports.trace.gaps import Cause
+from reports.trace.categories import Kind
+from reports.trace.gaps import LAUNCHING, NOT_COUNTED, Cause
 from reports.trace.kernels import KernelStats
 from reports.trace.regime import BUSY, Regime
+from reports.trace.steps import STEP
 from reports.trace.usage import Device
 from reports.words import factor, figures, share, short, us
 
@@ -28,12 +32,6 @@ def busiest(analysis: Analysis) -> tuple[Device, Regime]:
     return analysis.devices[number], analysis.regimes[number]
 
 
-def _explained(device: Device) -> float:
-    """How much faster at most, if the idle time that has a recorded cause of the program's were gone."""
-    rest = device.window_us - recoverable(device)
-    return device.window_us / rest if rest > 0 else float("inf")
-
-
 def _counterfactual(found: Regime) -> str:
     return (
         f"launches that cost nothing would give at most {factor(found.free_launches)}x; kernels twice as fast at most"
@@ -41,32 +39,30 @@ def _counterfactual(found: Regime) -> str:
     )
 
 
-HOST_MADE = (Cause.HOST, Cause.COLD, Cause.LATENCY)
-HOST_LEAST = 0.5
 MOSTLY = 0.5
 RECORD_AGAIN = (
-    "First record again, with steps of warm-up before: most of this idle time is the profiler's own, or has no recorded"
+    "First record again, with steps of warm-up before: most of this idle time is start-up, the profiler's own, or has no recorded"
     " cause. Then: "
 )
 
 
-def host_made(analysis: Analysis, device: Device) -> tuple[float, float]:
-    """Time in which the GPU waited for the host, in us, and its share of the time that the trace explains: the window less what the
-    profiler made and what nothing recorded explains.
-
-    Where launch times cannot be believed the causes cannot either: then the host's own time stands for it.
-    """
-    if "delay" in analysis.trace.withheld:
-        own = min(host_self_us(analysis), device.window_us - device.busy_us)
-        return own, own / (own + device.busy_us) if own else 0.0
-    made = sum(device.idle_us[cause] for cause in HOST_MADE)
-    told = device.window_us - device.idle_us[Cause.PROFILER] - device.idle_us[Cause.UNKNOWN]
-    return made, made / told if told > 0 else 0.0
-
-
 def recoverable(device: Device) -> float:
-    """Idle time that the program could have back: not what the profiler made, nor what nothing recorded explains."""
-    return sum(time for cause, time in device.idle_us.items() if cause not in (Cause.PROFILER, Cause.UNKNOWN))
+    """Idle time that the program could have back: not start-up, what the profiler made, nor what nothing recorded explains."""
+    return sum(time for cause, time in device.idle_us.items() if Cause(cause) not in NOT_COUNTED)
+
+
+def fewer_launches(analysis: Analysis) -> str:
+    """How to pay for fewer launches, without what the program does already."""
+    compiled = is_compiled(analysis)
+    graphs = any(device.graph_launches for device in analysis.devices)
+    told = ["Give each launch more work (larger batches or matrices)"]
+    if not compiled:
+        told.append("fuse operators (torch.compile)")
+    if not graphs:
+        told.append(
+            "launch many kernels at once (CUDA graphs" + (', as mode="reduce-overhead" does)' if compiled else ")")
+        )
+    return f"{', or '.join(told)}. Faster kernels would not help."
 
 
 def overhead_bound(analysis: Analysis) -> Outcome:
@@ -77,28 +73,46 @@ def overhead_bound(analysis: Analysis) -> Outcome:
     cpu = analysis.host.self_cpu_total_us
     numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
     if found.bound != "overhead-bound":
-        return quiet(f"{numbers}: {found.bound}")
-    made, part = host_made(analysis, device)
-    waited = f"it waited {us(made)} for the host, {share(part)} of the time that the trace explains"
-    if part < HOST_LEAST:
-        return quiet(f"{numbers}, but {waited}: most of the idle time has another cause (see idle)")
+        left = device.window_us - found.counted_us
+        counted = (
+            f"; {us(left)} do not count (start-up, captures, the profiler's own, or unexplained)" if left > 0 else ""
+        )
+        return quiet(f"{numbers}: {found.bound}, {found.why}{counted}")
+    launching = sum(device.idle_us[cause] for cause in LAUNCHING)
+    waited = f"{us(launching)} of its idle time pass in dispatching and launching, {share(launching / found.counted_us)} of the time that counts"
+    left = device.window_us - found.counted_us
     return fired(
-        f"Overhead-bound: the GPU is idle for {share(1 - found.busy_share)} of the recording, the host decides the time",
+        f"Overhead-bound: the GPU is idle for {share(1 - found.counted_busy)} of {'the recording' if left <= 0 else us(found.counted_us)},"
+        " dispatching and launching operators decides the time",
         Evidence(f"CPU self time {us(cpu)} (waiting for the GPU included), GPU busy {us(device.busy_us)}"),
         Evidence(numbers, device.window_start_us, device.window_start_us + device.window_us),
         Evidence(waited),
-        Evidence(f"{_counterfactual(found)}; of idle time whose cause is recorded, {factor(_explained(device))}x"),
+        *(
+            [Evidence(f"not counted: {us(left)} of start-up, captures, the profiler's own, or unexplained")]
+            if left > 0
+            else []
+        ),
+        Evidence(_counterfactual(found)),
         why=f"{found.why}; {waited}",
         advice=(RECORD_AGAIN if recoverable(device) < MOSTLY * (device.window_us - device.busy_us) else "")
-        + (
-            "Give each launch more work (larger batches or matrices), or pay for fewer launches: torch.compile fuses, and"
-            ' mode="reduce-overhead" (CUDA graphs) launches many kernels at once. Faster kernels would not help.'
-        ),
-        at_stake_us=recoverable(device),
+        + fewer_launches(analysis),
+        at_stake_us=launching,
     )
 
 
-BOUND_WORDS = {"compute-bound": "Compute-bound", "memory-bound": "Memory-bound"}
+BOUND_WORDS = {
+    "compute-bound": "Compute-bound",
+    "memory-bound": "Memory-bound",
+    "communication-bound": "Communication-bound",
+}
+
+
+KERNELS = {
+    "compute-bound": "Work on the products: a lower precision where it is not taken yet (bf16, TF32, fp8), better shapes.",
+    "memory-bound": "Move less: fuse what only moves data, or a narrower dtype.",
+    "communication-bound": "Overlap the collectives with computing, or send less.",
+    "mixed": "Work on the kernels at the top of the table.",
+}
 
 
 def device_bound(analysis: Analysis) -> Outcome:
@@ -108,11 +122,12 @@ def device_bound(analysis: Analysis) -> Outcome:
     device, found = busiest(analysis)
     cpu = analysis.host.self_cpu_total_us
     numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
-    if device.busy_us < LEAST_US or found.busy_share < BUSY:
-        return quiet(f"{numbers}: below {share(BUSY)}, or below {us(LEAST_US)}")
+    if device.busy_us < LEAST_US or found.counted_busy < BUSY:
+        return quiet(f"{numbers}: below {share(BUSY)} of the time that counts, or below {us(LEAST_US)}")
+    span = f" of {us(found.counted_us)}" if found.counted_us < device.window_us else " of the recording"
     threads = "one thread" if analysis.host.threads == 1 else f"{analysis.host.threads} threads"
     return fired(
-        f"{BOUND_WORDS.get(found.bound, 'Bound by the GPU')}: the GPU works for {share(found.busy_share)} of the recording, its kernels"
+        f"{BOUND_WORDS.get(found.bound, 'Bound by the GPU')}: the GPU works for {share(found.counted_busy)}{span}, its kernels"
         " decide the time",
         Evidence(numbers, device.window_start_us, device.window_start_us + device.window_us),
         Evidence(
@@ -125,10 +140,7 @@ def device_bound(analysis: Analysis) -> Outcome:
         ),
         Evidence(_counterfactual(found)),
         why=found.why,
-        advice=(
-            "Work on the kernels: a lower precision (bf16, TF32), better shapes, fusion of what only moves data. Removing host overhead"
-            f" gives at most {factor(found.free_launches)}x."
-        ),
+        advice=f"{KERNELS.get(found.bound, KERNELS['mixed'])} Launches that cost nothing give at most {factor(found.free_launches)}x.",
         at_stake_us=device.busy_us / 2,
     )
 
@@ -155,14 +167,14 @@ def hotspot(analysis: Analysis) -> Outcome:
 
 def _kind_of_hotspot(top: KernelStats) -> tuple[str, str]:
     """What to call it, and what can be done: only a kernel is made faster by a better kernel."""
-    if top.kind == "memset":
+    if top.kind == "memset" or top.kernel_class == "fill":
         return (
             "One kind of fill",
             "Look at what clears memory, and whether it is overwritten anyway (empty in place of zeros).",
         )
-    if top.kind == "memcpy" and device_to_device(top.name):
+    if (top.kind == "memcpy" and device_to_device(top.name)) or (top.kind == "kernel" and top.kernel_class == "copy"):
         return (
-            "Copying device memory",
+            "Copying device memory" if top.kind == "memcpy" else "One kernel that copies",
             "Look at what copies (clone, contiguous, cat, copy_), and whether a view or an output in place does.",
         )
     if top.kind == "memcpy":
@@ -182,30 +194,61 @@ def _kind_of_hotspot(top: KernelStats) -> tuple[str, str]:
 
 def many_calls(analysis: Analysis) -> Outcome:
     """R4."""
-    steps = max(len(analysis.steps), 1)
-    operators = [stats for stats in analysis.operators if stats.kind == "operator"]
-    if not operators:
+    trace = analysis.trace
+    operators = trace.rows(Kind.OP)
+    if not operators.size:
         return not_applicable("the trace holds no operators")
+    steps = len(analysis.steps)
+    inside = operators
+    if steps:
+        begins = np.array([step.start_us for step in analysis.steps]) * 1000 + trace.origin
+        ends = np.array([step.end_us for step in analysis.steps]) * 1000 + trace.origin
+        number = np.searchsorted(begins, trace.slices.start[operators], side="right") - 1
+        inside = operators[(number >= 0) & (trace.slices.start[operators] < ends[np.maximum(number, 0)])]
+    names = trace.slices.name[inside]
+    counts, own = np.bincount(names), np.bincount(names, trace.nesting.self_time[inside].astype(float)) / 1000
+    total = np.bincount(names, trace.slices.duration[inside].astype(float)) / 1000
     each = [
-        stats for stats in operators if stats.count / steps >= MANY_CALLS and stats.total_us / stats.count <= SHORT_US
+        code
+        for code in np.flatnonzero(counts >= MANY_CALLS * max(steps, 1)).tolist()
+        if total[code] / counts[code] <= SHORT_US and not STEP.fullmatch(trace.slices.names[code])
     ]
     if not each:
-        most = max(operators, key=lambda stats: stats.count)
-        return quiet(f"the most frequent, {most.name}, is called {figures(most.count / steps, 4)} times a step")
-    each.sort(key=lambda stats: -stats.self_us)
+        most = int(np.argmax(counts)) if counts.size else -1
+        return quiet(
+            f"the most frequent, {trace.slices.names[most]}, is called {_often(int(counts[most]), steps)}"
+            if most >= 0
+            else "no operator was called within a step"
+        )
+    each.sort(key=lambda code: -own[code])
+    spent = float(own[each].sum())
+    if analysis.devices:
+        # Beside a GPU only what keeps it waiting can be had back.
+        spent = min(spent, max(device.idle_of(*LAUNCHING) for device in analysis.devices))
+    top = trace.slices.names[each[0]]
     return fired(
-        f"{len(each)} operators are called {MANY_CALLS} times a step or more, for a few microseconds each"
+        f"{len(each)} operators are called {_often(MANY_CALLS * max(steps, 1), steps)} or more, for a few microseconds each"
         if len(each) > 1
-        else f"{each[0].name} is called {figures(each[0].count / steps, 4)} times a step, for a few microseconds each",
+        else f"{top} is called {_often(int(counts[each[0]]), steps)}, for a few microseconds each",
         *(
             Evidence(
-                f"{stats.name}: {stats.count:,} calls ({figures(stats.count / steps, 4)} a step), {us(stats.total_us / stats.count)} each"
+                f"{trace.slices.names[code]}: {counts[code]:,} calls, {_often(int(counts[code]), steps)}, {us(total[code] / counts[code])} each"
             )
-            for stats in each[:5]
+            for code in each[:5]
         ),
-        why=f"at least {MANY_CALLS} calls a step of at most {us(SHORT_US)} each",
-        advice="Fuse or batch them: torch.compile fuses elementwise operators; foreach variants and larger batches make fewer calls.",
-        at_stake_us=sum(stats.self_us for stats in each),
+        why=f"at least {MANY_CALLS} calls a step (in the recording, where it has no steps) of at most {us(SHORT_US)} each",
+        advice="Fuse or batch them: foreach variants and larger batches make fewer calls."
+        + unless_compiled(analysis, " torch.compile fuses elementwise operators."),
+        at_stake_us=spent,
+    )
+
+
+def _often(count: int, steps: int) -> str:
+    """Calls a step, which are known only where steps were recorded."""
+    return (
+        f"{figures(count / steps, 4)} times a step"
+        if steps
+        else f"{count:,} times in the recording, which has no steps"
     )
 
 
@@ -242,25 +285,26 @@ OVERVIEW_RULES = (
         family="overview",
         severity="problem",
         formula=(
-            "busy of the GPU (union of its slices) / window (first host slice to the last end); time in which it waited for the host"
-            " (nothing launched, a cold first step, launches under way) / window less what the profiler made or nothing explains"
+            "busy of the GPU (union of its slices) / time that counts: the window (first host slice to the last end) less start-up,"
+            " captures of graphs, the profiler's own work, and what nothing explains; idle time in dispatching operators, the optimizer's"
+            " step, launches under way and a cold first step"
         ),
-        threshold="busy below 50 %, and waiting for the host at least 50 %",
+        threshold="busy below 50 %, and dispatching and launching the largest cause of the rest",
         refuted_by="a recording without the profiler in which the step takes no longer than the GPU's busy time",
         explanation=(
-            "The GPU can only work on what the host has launched. Launching costs the host 5 to 20 us whatever the size of the work, so"
-            " small work leaves the GPU waiting. The table shows it as a CPU total far above the CUDA total, the trace as a nearly empty"
+            "The GPU can only work on what the host has launched. Dispatching and launching an operator costs the host 5 to 20 us whatever"
+            " the size of the work, so small work leaves the GPU waiting. The table shows it as a CPU total far above the CUDA total, the trace as a nearly empty"
             " GPU lane. Making the kernels faster changes nothing here; fewer or larger launches do."
         ),
         check=overhead_bound,
-        needs=frozenset({"idle", "window"}),
+        needs=frozenset({"idle", "window", "cause"}),
     ),
     Rule(
         id="R2",
         title="The GPU works nearly all the time: bound by the GPU",
         family="overview",
         severity="explanation",
-        formula="busy of the GPU (union of its slices) / window (first host slice to the last end)",
+        formula="busy of the GPU (union of its slices) / time that counts (see R1)",
         threshold=f"at least {share(BUSY)}, with at least 1 ms of GPU work",
         refuted_by="the same step taking as long with kernels that do half of the work",
         explanation=(
@@ -291,7 +335,7 @@ OVERVIEW_RULES = (
         title="A huge number of calls",
         family="overview",
         severity="hint",
-        formula="calls of an operator / steps; total time / calls",
+        formula="calls of an operator within steps / steps; total time / calls",
         threshold="at least 100 calls a step of at most 20 us each",
         refuted_by="the calls' total self time being negligible beside the step",
         explanation=(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reports.trace.analyse import Analysis
 from reports.trace.categories import HOST, Kind
 from reports.trace.read import Trace
+from reports.trace.regime import BUSY
 
 Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
@@ -88,6 +89,11 @@ def is_compiled(analysis: Analysis) -> bool:
     return compiled_rows(analysis.trace).size > 0
 
 
+def unless_compiled(analysis: Analysis, advice: str) -> str:
+    """What torch.compile would do is advised to what it did not compile yet."""
+    return "" if is_compiled(analysis) else advice
+
+
 def total_us(trace: Trace, rows: Rows) -> float:
     """Summed length of slices that do not lie in each other, in us."""
     return float(trace.slices.duration[rows].sum()) / 1000
@@ -105,4 +111,4 @@ def host_self_us(analysis: Analysis) -> float:
 
 def host_bound(analysis: Analysis) -> bool:
     """Whether time saved on the host shortens the run: without a GPU, or where one mostly waits."""
-    return not analysis.devices or any(found.bound in ("overhead-bound", "mixed") for found in analysis.regimes)
+    return not analysis.devices or any(found.counted_busy < BUSY for found in analysis.regimes)

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-import numpy as np
-from numpy.typing import NDArray
-
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.trace.analyse import Analysis
-from reports.trace.categories import Call, Kind
-from reports.trace.read import Trace
+from reports.trace.categories import Call
 from reports.words import share, us
 
 BENIGN = {
@@ -23,6 +17,9 @@ BENIGN = {
     "nothing_recorded": "nothing was recorded",
     "repeated_correlation": "launches of several processes share their ids",
     "unread_category": "some slices are of kinds that are not read",
+    "device_unread": "a device of another kind was recorded, which is not read",
+    "lost_records": "records of GPU work are missing",
+    "second_document": "a second document follows in the file and is not read",
 }
 """Notes on traces that are whole as they were written: each has its own words."""
 
@@ -48,62 +45,57 @@ def health(analysis: Analysis) -> Outcome:
     )
 
 
-CAPTURE = re.compile(r"StreamBeginCapture|StreamEndCapture")
-
-
-def _captured(trace: Trace) -> NDArray[np.bool_]:
-    """Of `enqueue_rows`, the calls that a graph capture on their thread recorded: they start nothing by themselves."""
-    rows, slices = trace.enqueue_rows, trace.slices
-    found = np.zeros(rows.size, bool)
-    marks = [row for row in trace.rows(Kind.RUNTIME).tolist() if CAPTURE.search(trace.name(row))]
-    opened: dict[int, int] = {}
-    for mark in sorted(marks, key=lambda row: int(slices.start[row])):
-        lane = int(slices.lane[mark])
-        if "Begin" in trace.name(mark):
-            opened.setdefault(lane, int(trace.end[mark]))
-        elif lane in opened:
-            begun = slices.start[rows]
-            found |= (slices.lane[rows] == lane) & (begun >= opened.pop(lane)) & (begun <= slices.start[mark])
-    return found
-
-
 def activity_missing(analysis: Analysis) -> Outcome:
-    """Launches without GPU slices."""
+    """Launches without GPU slices, and waits for work that is not recorded."""
     trace = analysis.trace
-    rows = trace.enqueue_rows
-    if not rows.size:
-        return not_applicable("nothing was launched on a GPU")
-    captured = _captured(trace)
-    note = (
-        f"; {int(captured.sum()):,} more were captured in a graph and start nothing by themselves"
-        if captured.any()
-        else ""
-    )
-    rows = rows[~captured]
-    if not rows.size:
-        return not_applicable(f"nothing was launched on a GPU{note}")
-    if not analysis.devices:
-        start = (int(trace.slices.start[rows[0]]) - trace.origin) / 1000
+    rows, captured = trace.enqueue_rows, int(trace.captured.sum())
+    note = f"; {captured:,} more were captured in a graph and start nothing by themselves" if captured else ""
+    told = next((one for one in trace.notes if one.kind in ("gpu_activity_missing", "device_unread")), None)
+    if told is not None and told.kind == "device_unread":
         return fired(
-            "GPU activity is missing: work was launched and none of it was recorded. The GPU was NOT idle",
-            Evidence(f"{rows.size:,} launches, 0 GPU slices{note}", start, start),
-            why="launches without any kernel mean that the profiler did not see the GPU",
+            "Activity of a device of another kind is recorded, and not read: nothing is known here of how long that device worked",
+            Evidence(f"{told.count:,} slices: {told.effect}"),
+            why="their categories are none of a CUDA or ROCm device's",
+            advice="Read this recording with the device maker's own tool; what is said of the host holds.",
+        )
+    if not analysis.devices and (told is not None or rows.size > captured):
+        first = rows[~trace.captured][:1]
+        start = (int(trace.slices.start[first[0]]) - trace.origin) / 1000 if first.size else None
+        what = "work was launched" if first.size else "the host waited for work"
+        return fired(
+            f"GPU activity is missing: {what} and none of it was recorded. The GPU was NOT idle",
+            Evidence(f"{rows.size - captured:,} launches, 0 GPU slices{note}", start, start),
+            *([Evidence(told.effect)] if told is not None else []),
+            why="launches of work, or long waits for it, without any kernel mean that the profiler did not see the GPU",
             advice="Profile with ProfilerActivity.CUDA, as a user who may read GPU counters, with no other profiler (nsys, DCGM) attached.",
         )
-    graphs = trace.call[rows] == Call.GRAPH_LAUNCH
-    if graphs.any():
+    if rows.size == captured:
+        return not_applicable(f"nothing was launched on a GPU{note}")
+    kinds = trace.call[rows]
+    graphs = int((kinds[~trace.captured] == Call.GRAPH_LAUNCH).sum())
+    if graphs:
         # Work that a graph runs was launched once more, when it was captured: only the graph's own launches tell.
-        note = f"; launches of {int(graphs.sum()):,} graphs are looked at alone, since capturing them launches nothing"
-        rows = rows[graphs]
-    unseen = int((~np.isin(rows, trace.links.launch)).sum())
-    if unseen > 0.5 * rows.size:
-        return fired(
-            "More than half of the launches have no GPU slice: part of the GPU's activity is missing",
-            Evidence(f"{unseen:,} of {rows.size:,} launches have no slice{note}"),
-            why=f"{share(unseen / rows.size)} of the launches led to nothing that was recorded",
-            advice="Stop the profiler only after torch.cuda.synchronize(), and record fewer steps.",
-        )
-    return quiet(f"{rows.size - unseen:,} of {rows.size:,} launches have their GPU slices{note}")
+        note = f"; launches of {graphs:,} graphs are looked at alone, since capturing them launches nothing"
+    of = graphs or int((kinds[~trace.captured] == Call.LAUNCH).sum())
+    lost = trace.lost_rows if any(note.kind == "lost_records" for note in trace.notes) else rows[:0]
+    if not lost.size:
+        return quiet(f"each of {of:,} launches of kernels has its GPU slices, or it is noted why not{note}")
+    at = (trace.slices.start[lost] - trace.origin) / 1000
+    where = (
+        "all of them before the first recorded slice"
+        if trace.slices.start[lost[-1]] < trace.slices.start[trace.gpu_rows[0]]
+        else (f"between {us(float(at[0]))} and {us(float(at[-1]))} of the recording")
+    )
+    return fired(
+        f"{lost.size:,} of {of:,} launches of kernels have no GPU slice: part of the GPU's activity is missing",
+        Evidence(
+            f"{lost.size:,} of {of:,} launches have no slice ({share(lost.size / of)}), {where}{note}",
+            float(at[0]),
+            float(at[-1]),
+        ),
+        why="in a whole recording each launch of a kernel has its slice; busy time is a lower bound here",
+        advice="Record fewer steps at a time, and stop the profiler only after torch.cuda.synchronize().",
+    )
 
 
 def clocks(analysis: Analysis) -> Outcome:
@@ -123,7 +115,9 @@ def clocks(analysis: Analysis) -> Outcome:
                 f"{analysis.trace.name(row)[:80]} begins {us(-worst / 1000)} before its launch", at, at - worst / 1000
             ),
             why="nothing can run before it was launched",
-            advice="Do not read launch delays off this trace, nor why the GPU was idle; how long it worked and was idle is not touched.",
+            advice="Do not read launch delays off this trace"
+            + (", nor why the GPU was idle" if "cause" in analysis.trace.withheld else "")
+            + "; how long it worked and was idle is not touched.",
         )
     return quiet(f"every GPU slice begins after its launch, the earliest {us(worst / 1000)} after")
 
@@ -149,8 +143,8 @@ TRUST_RULES = (
         title="Is the GPU's activity in the trace?",
         family="trust",
         severity="problem",
-        formula="launches (kernels, graphs, copies, fills) without a GPU slice / launches",
-        threshold="all of them, or more than half (of the graphs' launches, where graphs ran; captured ones are left out)",
+        formula="launches of kernels and graphs without a GPU slice / launches of them",
+        threshold="any (of the graphs' launches, where graphs ran; captured ones are left out), or a wait of 1 ms for work that is not there",
         refuted_by="GPU slices with the correlation ids of these launches",
         explanation=(
             "The host's part of a trace shows launches, the GPU's part what they led to. When the profiler"

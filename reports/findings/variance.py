@@ -136,6 +136,7 @@ def drift(analysis: Analysis) -> Outcome:
         ),
         why=f"Mann-Kendall's test on the order of the calls, adjusted for {len(found)} tests (Benjamini and Hochberg)",
         advice="Falling times: warm up longer. Rising times: heat or a power limit; look at clocks and temperature.",
+        at_stake_us=sum(abs(moved) * one.median_us * one.n / 2 for one, moved, _ in drifting),
     )
 
 

@@ -146,7 +146,7 @@ def _entries(
 
 def _idle(analysis: Analysis) -> Iterator[Entry]:
     found = busiest(analysis)
-    if found is None or analysis.trace.withheld & {"idle", "window", "delay"}:
+    if found is None or analysis.trace.withheld & {"idle", "window", "cause"}:
         return
     causes = {cause: found[0].idle_us[cause.value] for cause in Cause}
     total = sum(causes.values())

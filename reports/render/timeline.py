@@ -221,7 +221,7 @@ def _legend(analysis: Analysis, shown: tuple[Lane, ...], top: float) -> tuple[li
     """What colours mean; those of causes with their time. Entries flow into lines."""
     parts: list[str] = []
     totals = {cause: sum(device.idle_us[cause.value] for device in analysis.devices) for cause in Cause}
-    idle = 0.0 if analysis.trace.withheld & {"idle", "window", "delay"} else sum(totals.values())
+    idle = 0.0 if analysis.trace.withheld & {"idle", "window", "cause"} else sum(totals.values())
     y = top
     if idle:
         entries = [

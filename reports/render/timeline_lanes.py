@@ -28,21 +28,43 @@ ANNOTATION, OPERATOR, OUTSIDE, OVERHEAD = "#b9b3d6", "#7d9bd0", "#e9b9ae", "#9aa
 LAUNCH, SYNCHRONIZE, CALL = "#0e7490", "#c9d3df", "#7c8898"
 ARITHMETIC_KERNEL, OTHER_KERNEL, COLLECTIVE, COPY, FILL = "#0f766e", "#63b3a8", "#9d2f6f", "#c2700c", "#a3acb9"
 CAUSES = {
-    Cause.HOST: "#be123c",
-    Cause.COLD: "#7c3aed",
+    Cause.DATA: "#be123c",
+    Cause.SYNC: "#0369a1",
+    Cause.ALLOCATION: "#a16207",
+    Cause.COMMUNICATION: "#9d2f6f",
+    Cause.PYTHON: "#15803d",
+    Cause.HOST: "#e11d48",
+    Cause.OPTIMIZER: "#b45309",
+    Cause.DISPATCH: "#ea580c",
     Cause.LATENCY: "#f2a93b",
+    Cause.COLD: "#7c3aed",
+    Cause.START: "#a78bfa",
+    Cause.CAPTURE: "#67e8f9",
     Cause.QUEUED: "#a8a29e",
     Cause.WAIT: "#2563eb",
     Cause.PROFILER: "#8b95a5",
+    Cause.UNSEEN: "#94a3b8",
+    Cause.LOST: "#d4d4d8",
     Cause.UNKNOWN: "#334155",
 }
 CAUSE_NAMES = {
-    Cause.HOST: "host-bound",
-    Cause.COLD: "cold start",
+    Cause.DATA: "host loads data",
+    Cause.SYNC: "host waits for the GPU",
+    Cause.ALLOCATION: "host allocates, frees",
+    Cause.COMMUNICATION: "host in collectives",
+    Cause.PYTHON: "host runs Python",
+    Cause.HOST: "host, not recorded",
+    Cause.OPTIMIZER: "host in the optimizer",
+    Cause.DISPATCH: "host dispatches",
     Cause.LATENCY: "launch latency",
+    Cause.COLD: "cold first step",
+    Cause.START: "start-up",
+    Cause.CAPTURE: "graph capture",
     Cause.QUEUED: "between queued kernels",
     Cause.WAIT: "waits for other GPU work",
     Cause.PROFILER: "made by the profiler",
+    Cause.UNSEEN: "work not recorded",
+    Cause.LOST: "lost records",
     Cause.UNKNOWN: "launched, held, unexplained",
 }
 COLOURS = {
@@ -187,7 +209,7 @@ def _gpu(trace: Trace, device: Device, notes: list[str]) -> Lane:
         shown.append(Row(f"stream {plain(slices.streams[stream], 12) if stream >= 0 else '?'}", tuple(series)))
     pieces = device.idle
     # The causes are told from the launches' times.
-    if pieces.start.size and not trace.withheld & {"idle", "window", "delay"}:
+    if pieces.start.size and not trace.withheld & {"idle", "window", "cause"}:
         cause = np.array([list(Cause).index(found) for found in pieces.cause], np.int8)
         by_cause = tuple(
             Series(CAUSES[found], pieces.start[cause == number], pieces.end[cause == number])

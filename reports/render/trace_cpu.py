@@ -78,7 +78,7 @@ def cpu_sentence(analysis: Analysis) -> str:
         return "The file holds no slice: no active step of the profiler's schedule was reached. Call prof.step() once an iteration."
     threads = numbers.counted(story.threads, "thread")
     if story.top is None or story.covered is None:
-        return f"Nothing ran on a GPU; {us(story.window_us)} on {threads}, and no operator among it."
+        return f"No work of a GPU is recorded; {us(story.window_us)} on {threads}, and no operator among it."
     name, part, count = story.top
     within = ""
     if story.covered < HARDLY and story.annotation:
@@ -86,7 +86,7 @@ def cpu_sentence(analysis: Analysis) -> str:
         within = f" {plain(mark, 80)}, an annotation, takes {us(time)} of its own in {numbers.counted(calls, 'call')}."
     fused = f" Kernels that Inductor fused take {share(story.fused)}." if story.fused else ""
     return (
-        f"Nothing ran on a GPU. In {us(story.window_us)} on {threads}, operators cover {share(story.covered)} of the main thread; "
+        f"No work of a GPU is recorded. In {us(story.window_us)} on {threads}, operators cover {share(story.covered)} of the main thread; "
         f"the rest is Python and what lies between them. {plain(name, 80)} has the largest self time: {share(part)} of all operators', "
         f"in {numbers.counted(count, 'call')}.{within}{fused}"
     )

@@ -102,17 +102,35 @@ def devices(analysis: Analysis) -> Table:
         ),
         row(
             "regime",
-            "overhead-bound: busy below 50 % of the window; else by the kind of kernel that takes 60 % of a GPU busy for 75 %",
+            "busy below 50 % of the time that counts: by the largest cause of idle time; from 75 % on: by the kind of kernel that takes"
+            " 60 % of it (collectives: half of it uncovered); between: mixed",
             (r.bound for _, r in shown),
             "window",
             "idle",
         ),
         row(
-            "free launches",
-            "window / busy: how much faster at most if the GPU never had to wait",
-            (times(r.free_launches) if d.busy_us else "–" for d, r in shown),
+            "time that counts",
+            "the window without start-up, captures of graphs, the profiler's own work, lost records and what nothing explains",
+            (us(r.counted_us) for _, r in shown),
             "window",
             "idle",
+        ),
+        row(
+            "free launches",
+            "window / (window − idle time in dispatching, the optimizer, launches under way, a cold first step): how much faster at most",
+            (times(r.free_launches) for _, r in shown),
+            "window",
+            "idle",
+            "cause",
+        ),
+        row(
+            "exposed communication",
+            "time in which collectives run and no other kernel does; as a share of busy",
+            (
+                f"{us(d.exposed_us)} ({share(d.exposed_us / d.busy_us)})" if d.communication_us and d.busy_us else "–"
+                for d, _ in shown
+            ),
+            "window",
         ),
         row(
             "twice as fast kernels",
@@ -141,7 +159,7 @@ def idle(analysis: Analysis) -> Table:
     shown, note = _shown(analysis)
     each = [device for device, _ in shown]
     # The causes are told from the launches' times.
-    if analysis.trace.withheld & {"idle", "window", "delay"}:
+    if analysis.trace.withheld & {"idle", "window", "cause"}:
         each = []
     totals = [sum(device.idle_us.values()) for device in each]
 
@@ -155,6 +173,7 @@ def idle(analysis: Analysis) -> Table:
             Cell(DEFINITIONS[cause]),
         )
         for cause in Cause
+        if any(device.idle_us[cause.value] for device in each)
     )
     columns: list[tuple[str, Align]] = [("Cause", "text"), *((f"GPU {plain(d.device, 12)}", "n") for d in each)]
     total = (

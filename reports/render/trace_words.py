@@ -6,13 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reports.findings.contract import Finding, Verdict
+from reports.findings.idle_time import ADVICE, WORDS, against
 from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.trace_cpu import cpu_headline, cpu_next, cpu_sentence
 from reports.render.trace_units import sentence, share, times, us
 from reports.trace.analyse import Analysis
-from reports.trace.gaps import Cause
-from reports.trace.regime import Regime
+from reports.trace.gaps import NOT_COUNTED, Cause
+from reports.trace.regime import QUIET, Regime
 from reports.trace.usage import Device
 
 SEVERITIES = ("problem", "hint", "explanation")
@@ -20,38 +21,40 @@ SEVERITIES = ("problem", "hint", "explanation")
 WITHHOLDS = {
     "window": "anything about the whole recording",
     "idle": "idle time of the GPU",
-    "delay": "launch delays, and why the GPU was idle",
+    "cause": "why the GPU was idle",
+    "delay": "launch delays",
     "peak": "comparisons with the device's peak",
     "sub-microsecond": "gaps below 1 µs",
 }
 
-ABOUT_THE_GPU = ("idle", "delay", "peak")
+ABOUT_THE_GPU = ("idle", "cause", "delay", "peak")
 
 BOUNDS = {
-    "overhead-bound": "what lies between the kernels decides the time, not the kernels",
+    "overhead-bound": "dispatching and launching operators decides the time, not the kernels",
+    "input-bound": "the GPU waits for its data",
+    "synchronisation-bound": "the host waits for the GPU and lets its queue run dry",
+    "host-bound": "the GPU waits for the host, and launches are not what costs",
     "compute-bound": "arithmetic on the GPU decides the time",
     "memory-bound": "moving data on the GPU decides the time",
+    "communication-bound": "communication between GPUs decides the time",
     "mixed": "no single thing decides the time",
     "unknown": "the GPU decides the time; its kernels' names do not tell whether arithmetic or moving data does",
 }
 
-WHERE = {
-    Cause.HOST: "nothing had been launched yet: the GPU waited for the host",
-    Cause.COLD: "the first step was cold: it loads, chooses and allocates what later steps find ready",
-    Cause.LATENCY: "the next kernel was launched and on its way",
-    Cause.QUEUED: "the GPU passed from one queued kernel to the next",
-    Cause.WAIT: "launched work waited for an event or another stream",
-    Cause.PROFILER: "the profiler itself was at work; without it this time would not be lost",
-    Cause.UNKNOWN: "work had been launched and did not begin, and nothing recorded says why",
+UNEXPLAINED = {
+    Cause.START: "start-up",
+    Cause.CAPTURE: "the capture of graphs",
+    Cause.PROFILER: "the profiler's own work",
+    Cause.UNSEEN: "waits for work that is not recorded",
+    Cause.LOST: "lost records",
+    Cause.UNKNOWN: "what nothing recorded explains",
 }
+"""What does not count when it is asked what bounds the program as it runs on."""
 
 NEXT = {
-    "overhead-bound": (
-        "Give the GPU more work at a time (larger batches), or launch less often: torch.compile fuses operators, and its mode"
-        ' "reduce-overhead" replays all launches at once.'
-    ),
     "compute-bound": "Look at the kernels at the top of the table: a narrower dtype or better shapes shorten them, fewer launches do not.",
-    "memory-bound": "Fuse what only moves data (torch.compile does), or move less of it (a narrower dtype).",
+    "memory-bound": "Move less data: join what only moves it into fewer kernels, or take a narrower dtype.",
+    "communication-bound": "Overlap communication with computing, or send less; first hold the other ranks' traces beside this one.",
     "mixed": "Look at the longest kernel and at the largest cause of idle time; neither alone gives much.",
     "unknown": "Look at the kernels at the top of the table.",
 }
@@ -117,43 +120,96 @@ def headline(analysis: Analysis) -> str:
     """The trace in a sentence."""
     found = busiest(analysis)
     if found is None:
+        if other := _other_device(analysis):
+            return other
         if analysis.has_gpu:
             return "The GPU's activity is missing from this recording"
         return "Nothing was recorded" if analysis.trace.slices.start.size == 0 else cpu_headline(analysis)
     device, regime = found
     if analysis.trace.withheld & {"idle", "window"}:
-        return "What bounds this workload cannot be told from a damaged recording"
-    if regime.bound == "overhead-bound":
-        return (
-            f"{regime.bound.capitalize()}: the GPU is idle for {share(device.idle_of_window)} of {us(device.window_us)}"
-        )
-    return f"{regime.bound.capitalize()}: the GPU works for {share(regime.busy_share)} of {us(device.window_us)}"
+        return "What bounds this workload cannot be told from this recording"
+    left = regime.counted_us < COUNTED * device.window_us
+    span = f"the {us(regime.counted_us)} left without {_not_counted(device)}" if left else us(device.window_us)
+    if regime.counted_busy >= QUIET or not regime.waits_us:
+        bound = "Bound by the GPU" if regime.bound == "unknown" else regime.bound.capitalize()
+        return f"{bound}: the GPU works for {share(regime.counted_busy)} of {span}"
+    idle = f"the GPU is idle for {share(1 - regime.counted_busy)} of {span}"
+    if "cause" in analysis.trace.withheld:
+        return f"{idle[0].upper()}{idle[1:]}; why cannot be told"
+    where = "" if regime.bound == "overhead-bound" else f", most of it for {regime.waits_for}"
+    return f"{regime.bound.capitalize()}: {idle}{where}"
+
+
+COUNTED = 0.99
+"""From this share of the window on, what does not count is not worth a word."""
+
+
+def _not_counted(device: Device) -> str:
+    """The largest of what does not count, in words; "and more" where it is not nearly all."""
+    times = {cause: device.idle_of(cause) for cause in UNEXPLAINED}
+    largest = max(times, key=lambda cause: times[cause])
+    others = "" if times[largest] >= 0.9 * sum(times.values()) else " and more"
+    return f"{UNEXPLAINED[largest]}{others}"
+
+
+def _other_device(analysis: Analysis) -> str:
+    """That a device of another kind was recorded, which is not read; "" where none was."""
+    if any(note.kind == "device_unread" for note in analysis.trace.notes):
+        return "A device of another kind was recorded, and its activity is not read"
+    return ""
 
 
 def bound_sentence(analysis: Analysis) -> str:
-    """What bounds the workload, with both counterfactuals; or why that is not said."""
+    """What bounds the workload, with what could be gained; or why that is not said."""
     found = busiest(analysis)
     if found is None:
         return missing(analysis) if analysis.has_gpu else cpu_sentence(analysis)
     if taken := analysis.trace.withheld & {"idle", "window"}:
         reasons = "; ".join(plain(note.effect) for note in analysis.trace.notes if note.withholds & taken)
-        return f"What bounds this workload is not said, because the recording is damaged: {reasons}."
+        return f"What bounds this workload is not said, because the recording is damaged or incomplete: {reasons}."
     device, regime = found
     which = (
         f"GPU {plain(device.device, 20)}, the busiest of {len(analysis.devices)},"
         if len(analysis.devices) > 1
         else "The GPU"
     )
-    free = f"at most {times(regime.free_launches)}" if device.busy_us else "no limit that can be computed"
-    return (
-        f"{which} works for {us(device.busy_us)} of {us(device.window_us)} ({share(regime.busy_share)}): {regime.bound}, "
-        f"{BOUNDS[regime.bound]}. Free launches would make it faster by {free}; "
-        f"twice as fast kernels by {times(regime.twice_as_fast_kernels)}."
-    )
+    works = f"{which} works for {us(device.busy_us)} of {us(device.window_us)} ({share(regime.busy_share)})"
+    if regime.counted_us < COUNTED * device.window_us:
+        works += (
+            f", and of the {us(regime.counted_us)} left without {_not_counted(device)} for {share(regime.counted_busy)}"
+        )
+    waiting = regime.counted_busy < QUIET and regime.waits_us > 0
+    if waiting and "cause" in analysis.trace.withheld:
+        return f"{works}; why it is idle cannot be told from this recording."
+    bounds = BOUNDS[regime.bound]
+    gains = f"twice as fast kernels would make it faster by at most {times(regime.twice_as_fast_kernels)}"
+    if waiting:
+        free = (
+            "launches that cost nothing would make it"
+            if regime.bound == "overhead-bound"
+            else "without that wait it would be"
+        )
+        without = device.window_us - regime.waits_us
+        most = f"at most {times(device.window_us / without)}" if without > 0 else "no limit that can be computed"
+        gains = f"{free} faster by {most}, with twice as fast kernels by {times(regime.twice_as_fast_kernels)}"
+    exposed = ""
+    if device.exposed_us >= 0.01 * device.busy_us:
+        exposed = (
+            f" For {us(device.exposed_us)} ({share(device.exposed_us / device.busy_us)} of its busy time) it runs collectives that no"
+            " computing covers."
+        )
+    return f"{works}: {regime.bound}, {bounds}. {gains[0].upper()}{gains[1:]}.{exposed}"
 
 
 def missing(analysis: Analysis) -> str:
-    """What it means that launches were recorded and no work."""
+    """What it means that launches, or waits, were recorded and no work."""
+    if other := _other_device(analysis):
+        return f"{other}: how long it worked or was idle is not known, nor what share of the time the host's is."
+    if not analysis.host.launches:
+        return (
+            f"The host waits {us(analysis.host.synchronize_us)} for a GPU, and neither work on it nor a launch is recorded: the GPU was not"
+            " idle, what it did is not in the file. Record again, with no other tool (nsys, ncu, another profiler) attached."
+        )
     calls = numbers.counted(analysis.host.launches, "call")
     return (
         f"{calls} put work on a GPU, and none of that work was recorded: the GPU was not idle, its activity is missing. "
@@ -164,13 +220,13 @@ def missing(analysis: Analysis) -> str:
 def idle_sentence(analysis: Analysis) -> str:
     """Where the idle time went: the two largest causes."""
     found = busiest(analysis)
-    if found is None or analysis.trace.withheld & {"idle", "window", "delay"}:
+    if found is None or analysis.trace.withheld & {"idle", "window", "cause"}:
         return ""
     device = found[0]
     total = sum(device.idle_us.values())
     largest = sorted(Cause, key=lambda cause: -device.idle_us[cause.value])[:2]
     parts = [
-        f"{share(device.idle_us[cause.value] / total)} ({us(device.idle_us[cause.value])}) because {WHERE[cause]}"
+        f"{share(device.idle_us[cause.value] / total)} ({us(device.idle_us[cause.value])}) {WORDS[cause]}"
         for cause in largest
         if total and device.idle_us[cause.value] >= 0.02 * total
     ]
@@ -211,15 +267,25 @@ def minute(analysis: Analysis, findings: Sequence[Finding], against: str = "") -
 
 
 def advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
-    """The first finding's advice; but where kernels are the larger lever, or nothing of the whole can be told, that comes first."""
+    """The first finding's advice; but where most of the recording does not count, kernels are the larger lever, or nothing of the whole
+    can be told, that comes first."""
     first = next((finding for finding in worth if finding.outcome.advice), None)
     told = sentence(first.outcome.advice) if first else ""
     found = busiest(analysis)
+    if (
+        found
+        and found[1].counted_us < 0.5 * found[0].window_us
+        and not analysis.trace.withheld & {"idle", "window", "cause"}
+    ):
+        largest = max(UNEXPLAINED, key=found[0].idle_of)
+        return f"{ADVICE[largest]} Then: {told}" if told and first and first.rule.id != "idle" else ADVICE[largest]
     if first is None or first.rule.family == "trust" or found is None:
         return told or sentence(_next(analysis))
     if analysis.trace.withheld & {"idle", "window"}:
         return sentence(_next(analysis))
-    if found[1].twice_as_fast_kernels > found[1].free_launches:
+    without = found[0].window_us - found[1].waits_us
+    lever = found[0].window_us / without if without > 0 else float("inf")
+    if found[1].twice_as_fast_kernels > lever and first.rule.id != "exposed-communication":
         return f"{sentence(_next(analysis))} Second: {told}"
     return told
 
@@ -228,7 +294,9 @@ def _next(analysis: Analysis) -> str:
     """What to do where no finding advises anything."""
     if found := busiest(analysis):
         taken = analysis.trace.withheld & {"idle", "window"}
-        return (
-            "Record again; until then read only the tables of kernels and operators." if taken else NEXT[found[1].bound]
-        )
+        if taken:
+            return "Record again; until then read only the tables of kernels and operators."
+        if found[1].counted_busy < QUIET and found[1].waits_us and "cause" not in analysis.trace.withheld:
+            return against(analysis, max((cause for cause in Cause if cause not in NOT_COUNTED), key=found[0].idle_of))
+        return NEXT.get(found[1].bound, NEXT["mixed"])
     return "" if analysis.has_gpu else cpu_next(analysis)

@@ -46,8 +46,9 @@ class Analysis:
 
     @property
     def has_gpu(self) -> bool:
-        """Whether the recording shows or should show a GPU: work on one, or launches."""
-        return bool(self.devices) or self.host.launches > 0
+        """Whether the recording shows or should show a GPU: work on one, launches, or long waits for one; also one that is not read."""
+        unseen = any(note.kind in ("gpu_activity_missing", "device_unread") for note in self.trace.notes)
+        return bool(self.devices) or self.host.launches > 0 or unseen
 
     def operator(self, name: str) -> OperatorStats | None:
         return next((stats for stats in self.operators if stats.name == name), None)

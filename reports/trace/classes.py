@@ -21,15 +21,19 @@ KernelClass = Literal[
     "unknown",
 ]
 
-_TYPES = re.compile(r"cutlass::\w+_t\b|cutlass::(?:Array|Coord|layout)\b")
-"""Types of CUTLASS stand in the names of kernels that multiply nothing."""
+_TYPES = re.compile(r"cutlass::\w+_t\b|cutlass::(?:Array|Coord|layout)\b|\bfbgemm(?:_gpu)?\b(?:::)?", re.IGNORECASE)
+"""Types of CUTLASS, and a library's own name, stand in the names of kernels that multiply nothing."""
 
 _PATTERNS: tuple[tuple[KernelClass, str], ...] = (
-    ("collective", r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|cross_device_reduce|nvshmem"),
+    (
+        "collective",
+        r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|nvshmem|rocshmem|quickreduce"
+        r"|multimem_|(?:one|two)_?shot|deep_ep|(?:inter|intra)node::|mscclpp",
+    ),
     # Inductor's templates carry in their name what they compute; its other kernels what was fused into one pass over memory.
     ("attention", r"^triton_tem_\w*(?:flex_attention|attention|sdpa)"),
     ("convolution", r"^triton_tem_\w*conv"),
-    ("gemm", r"^triton_tem_\w*mm"),
+    ("gemm", r"^triton_tem_\w*mm|^triton_\w*(?:matmul|bmm)"),
     ("triton", r"^triton_(?:poi|red|per|for|tem)_|^triton_"),
     # A product that was split along k is added up in a kernel of its own, which multiplies nothing.
     ("reduction", r"splitK_?reduce|reduce_?splitK|splitk_?reduction"),
@@ -48,13 +52,14 @@ _PATTERNS: tuple[tuple[KernelClass, str], ...] = (
     (
         "gemm",
         r"gemm|gemv|Cijk_|nvjet|(?:ampere|volta|turing|hopper|sm\d\d+|maxwell)_\w*?(?:s\d+|gemm|xmma|fp16|bf16|tf32)|cutlass"
-        r"|cublas|splitK|\bb?mm_|mmha|\bmatmul|::mm_|dot_kernel|wgmma|wmma|rocblas",
+        r"|cublas|splitK|\bb?mm_|mmha|_?\bmatmul|_matmul_|::mm_|dot_kernel|wgmma|wmma|rocblas|marlin|fused_moe|moe_mm|grouped_mm|machete"
+        r"|awq_\w*(?:dequant|gemm)|gptq",
     ),
     ("normalization", r"softmax|normalize"),
-    ("reduction", r"reduce|reduction|argmax|argmin|cumsum|scan|topk|sort|\bsum"),
+    ("reduction", r"reduce|reduction|(?:max|avg|adaptive)\w*_?pool|argmax|argmin|cumsum|scan|topk|sort|\bsum"),
     ("index", r"index|gather|scatter|embedding"),
-    ("fill", r"FillFunctor|fill_|memset|distribution"),
-    ("copy", r"copy|CatArray|transpose|memcpy|permute|direct_copy|LoadWithCast|reshape_and_cache"),
+    ("fill", r"FillFunctor|fill_|fillBuffer|memset|distribution"),
+    ("copy", r"copy(?!right)|CatArray|transpose|memcpy|permute|direct_copy|LoadWithCast|reshape_and_cache"),
     (
         "elementwise",
         r"elementwise|pointwise|vectorized|Functor|unrolled|activation|act_and_mul|OpTensor|SubTensorOp|_kernel_impl|addcmul"

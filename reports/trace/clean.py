@@ -61,7 +61,8 @@ def clean(columns: Columns, notes: Notes) -> Columns:
             "graph",
         )
     }
-    return replace(columns, duration=duration[keep], **arrays)
+    left_out = columns.correlation[is_gpu(columns) & ~keep]
+    return replace(columns, duration=duration[keep], left_out=left_out, **arrays)
 
 
 def is_gpu(columns: Columns) -> Mask:
@@ -205,7 +206,9 @@ def _overflowed(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes
     return lasting
 
 
-def _cover_others(columns: Columns, order: NDArray[np.intp], same: Mask, duration: NDArray[np.int64], notes: Notes) -> None:
+def _cover_others(
+    columns: Columns, order: NDArray[np.intp], same: Mask, duration: NDArray[np.int64], notes: Notes
+) -> None:
     """Cuts GPU slices that hold several later ones of their own stream, which runs one after the other; changes `duration`.
 
     `order` are GPU rows by stream and start, `same` whether each has its successor on its stream.

@@ -63,7 +63,8 @@ class Resources:
 class Columns:
     """All complete slices ("ph": "X", and "B" with its "E") as they stand in the file, row for row; short `python_frames` and slices of
     categories that nothing is known of (`unread`) are only counted. A device's name is its number, with its process's id where several
-    processes have a device of that number. `processes` are the names that the file gives its processes, by id.
+    processes have a device of that number. `processes` are the names that the file gives its processes, by id. `left_out` are
+    the correlations of GPU slices that were set aside later.
 
     `start` and `duration` are nanoseconds since the trace's own epoch, `MISSING` where the file has none. `correlation`, `stream`,
     `device`, `resources` and `shape` are numbers into what was interned, -1 where there is none; `moved_bytes` (of copies and fills) is NaN
@@ -93,6 +94,7 @@ class Columns:
     python_frames: int
     unread: dict[str, int]
     processes: dict[str, str]
+    left_out: Codes | None = None
 
 
 class Builder:

@@ -313,7 +313,9 @@ def _first_document(text: bytes) -> dict[str, Any] | None:
         found, end = scan.raw_decode(words.lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or words[len(words) - len(words.lstrip(" \t\r\n")) + end :].strip(" \t\r\n")[:1] not in {"{", "["}:
+    if not isinstance(found, dict) or words[len(words) - len(words.lstrip(" \t\r\n")) + end :].strip(" \t\r\n")[
+        :1
+    ] not in {"{", "["}:
         return None
     found.pop("traceEvents", None)
     return found

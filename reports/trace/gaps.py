@@ -132,7 +132,7 @@ class Pieces:
         if not self.start.size:
             return Idle(self.start, self.end, ())
         order = np.argsort(self.start, kind="stable")
-        start, end, code, gap = (column[order] for column in (self.start, self.end, self.code, self.gap))
+        start, end, gap, code = self.start[order], self.end[order], self.gap[order], self.code[order]
         first = np.ones(start.size, bool)
         first[1:] = (code[1:] != code[:-1]) | (gap[1:] != gap[:-1])
         last = np.append(np.flatnonzero(first)[1:] - 1, start.size - 1)

@@ -29,7 +29,9 @@ WRITERS = (
 )
 """Other programs that write the same container, by words of theirs."""
 
-NO_WORK = frozenset({"cuda_profiler_range", "cuda_event", "cpu_instant_event", "external_correlation", "collective_comm"})
+NO_WORK = frozenset(
+    {"cuda_profiler_range", "cuda_event", "cpu_instant_event", "external_correlation", "collective_comm"}
+)
 """Categories of torch.profiler's own that are not read and hold no work of a device."""
 
 WAITED_NS = 10**6
@@ -58,7 +60,9 @@ def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
         )
         return
     if not slices.python_frames and (slices.kind == Kind.OTHER).all():
-        raise TraceError(f"{trace.path}: {_foreign(columns)}; give the trace that torch.profiler's export_chrome_trace wrote.")
+        raise TraceError(
+            f"{trace.path}: {_foreign(columns)}; give the trace that torch.profiler's export_chrome_trace wrote."
+        )
     if columns.whole_microseconds:
         notes.add(
             "whole_microseconds",
@@ -110,7 +114,9 @@ def _foreign(columns: Columns) -> str:
     words = [*columns.unread, *columns.processes.values(), *columns.names[:2000]]
     writer = next((name for pattern, name in WRITERS if any(pattern.search(word) for word in words)), "")
     of = f"it looks like a trace of {writer}" if writer else "it is a trace of another program"
-    return f"none of its {columns.start.size:,} slices is of a kind that torch.profiler writes ({_named(columns)}): {of}"
+    return (
+        f"none of its {columns.start.size:,} slices is of a kind that torch.profiler writes ({_named(columns)}): {of}"
+    )
 
 
 def _unread(columns: Columns, notes: Notes) -> None:
@@ -124,7 +130,9 @@ def _unread(columns: Columns, notes: Notes) -> None:
                 withholds={"idle", "delay", "cause"},
             )
         else:
-            notes.add("unread_category", f"slices of categories that are not read are left out ({_named(columns)})", count)
+            notes.add(
+                "unread_category", f"slices of categories that are not read are left out ({_named(columns)})", count
+            )
 
 
 def _missing(trace: Trace, notes: Notes) -> None:
@@ -159,7 +167,9 @@ def _missing(trace: Trace, notes: Notes) -> None:
 def _lost(trace: Trace, notes: Notes) -> None:
     """Launches whose work was not recorded, beside others whose work was."""
     lost = trace.lost_rows
-    if not lost.size:
+    # A file that is cut short, and events that cannot be read, are noted as such.
+    unread = next((note.count for note in notes.frozen() if note.kind == "unreadable_event"), 0)
+    if lost.size <= unread or "truncated" in notes:
         return
     start, end = window(trace)
     opened, closed = lost_time(trace, trace.gpu_rows, end)

@@ -24,6 +24,9 @@ TIMES_USUAL = 20
 FEW = 3
 """A call of a millisecond and more, twenty times as long as it usually is, three times at most, is one-time work."""
 
+MOSTLY = 0.8
+"""An operator that consists of one-time calls for this share of its length is one-time work itself."""
+
 LOADER = re.compile(r"^enumerate\(DataLoader\)#")
 PREPARES = re.compile(
     r"data_?load|dataloader|preprocess|pre-process|collate|(?:next|get|load|fetch|prepare)_?(?:batch|data|sample|inputs)\b|\bdata(?:set)?\b",
@@ -38,9 +41,16 @@ PREPARING_CODE = re.compile(
 )
 """Files and functions of Python's stack that load or prepare data."""
 
-COMPILING = re.compile(r"dynamo_timed|compile_fx|compile_inner|\bcompile_file\b|CachingAutotuner\.benchmark|benchmark_all_configs")
-COMPILER_CODE = re.compile(r"torch/_dynamo/convert_frame|torch/_inductor/(?:compile_fx|async_compile)|triton/compiler/|torch/utils/cpp_ext")
-ALLOCATES = re.compile(r"malloc|Free(?!ze)|MemCreate|MemMap|MemAddress|MemRelease|MemUnmap|HostAlloc|HostRegister|HostUnregister|MemAlloc", re.I)
+COMPILING = re.compile(
+    r"dynamo_timed|compile_fx|compile_inner|\bcompile_file\b|CachingAutotuner\.benchmark|benchmark_all_configs"
+)
+COMPILER_CODE = re.compile(
+    r"torch/_dynamo/convert_frame|torch/_inductor/(?:compile_fx|async_compile)|triton/compiler/|torch/utils/cpp_ext"
+)
+ALLOCATES = re.compile(
+    r"malloc|Free(?!ze)|MemCreate|MemMap|MemAddress|MemRelease|MemUnmap|HostAlloc|HostRegister|HostUnregister|MemAlloc",
+    re.I,
+)
 ALLOCATING = re.compile(r"^aten::(?:new_)?empty(?:_\w+)?$")
 COLLECTIVE = re.compile(r"^(?:nccl|rccl|gloo|mpi|ucc|xccl|hccl):|^c10d::|^_c10d_functional|^record_param_comms$")
 OPTIMIZER = re.compile(r"^Optimizer\.(?:step|zero_grad)#")
@@ -64,7 +74,9 @@ def attribute(trace: Trace, pieces: Pieces, cold: tuple[int, int] | None) -> Pie
             pieces = refine(pieces, own, threads.layers(lane, pauses=True))
         # Where that thread did nothing, what it waited for is what the others were in.
         for other in threads.others(lane):
-            pieces = refine(pieces, pieces.of(Cause.HOST) & (pieces.lane == lane), threads.layers(other, pauses=lane < 0))
+            pieces = refine(
+                pieces, pieces.of(Cause.HOST) & (pieces.lane == lane), threads.layers(other, pauses=lane < 0)
+            )
     pieces = _unseen(pieces)
     if cold is not None:
         usual = pieces.of(Cause.DISPATCH, Cause.OPTIMIZER, Cause.ALLOCATION, Cause.PYTHON, Cause.HOST)
@@ -123,15 +135,27 @@ class Threads:
         copies = here[runtime & (call == Call.COPY)]
         working = here[runtime | (kind == Kind.OP)]
         working = working[~np.isin(working, _named(trace, lambda name: name.startswith("ProfilerStep#"), Kind.OP))]
-        captures = [(start, end) for at, start, end in zip(*(c.tolist() for c in trace.captures), strict=True) if at == lane]
-        allocations = np.concatenate((rows(ALLOCATES.search, Kind.RUNTIME), _long(trace, rows(ALLOCATING.search, Kind.OP), PAUSE_NS)))
+        captures = [
+            (start, end) for at, start, end in zip(*(c.tolist() for c in trace.captures), strict=True) if at == lane
+        ]
+        allocations = np.concatenate(
+            (rows(ALLOCATES.search, Kind.RUNTIME), _long(trace, rows(ALLOCATING.search, Kind.OP), PAUSE_NS))
+        )
         frames = rows(lambda name: not BACKWARD.search(name), Kind.FRAME)
         found: list[Layer] = [
             (Cause.CAPTURE, *intervals.union(*(np.array(side, np.int64) for side in zip(*captures, strict=True))))
             if captures
             else (Cause.CAPTURE, slices.start[:0], slices.start[:0]),
-            layer(Cause.START, np.concatenate((self._once[slices.lane[self._once] == lane], rows(COMPILING.search, Kind.ANNOTATION),
-                                               rows(COMPILER_CODE.search, Kind.FRAME)))),
+            layer(
+                Cause.START,
+                np.concatenate(
+                    (
+                        self._once[slices.lane[self._once] == lane],
+                        rows(COMPILING.search, Kind.ANNOTATION),
+                        rows(COMPILER_CODE.search, Kind.FRAME),
+                    )
+                ),
+            ),
             layer(Cause.DATA, self._data[slices.lane[self._data] == lane]),
             layer(Cause.ALLOCATION, allocations),
             # How long a wait leaves the GPU without work decides what it is: see `_unseen`.
@@ -204,10 +228,26 @@ def _one_time(trace: Trace) -> Rows:
     found: list[Rows] = []
     for code in np.unique(slices.name[long]).tolist():
         same = candidates[slices.name[candidates] == code]
-        own = same[slices.duration[same] >= max(LONG_NS, TIMES_USUAL * float(np.median(slices.duration[same])))]
-        if same.size >= 2 * FEW and own.size <= FEW:
+        usual = 0.0 if same.size < 2 * FEW else float(np.median(slices.duration[same]))
+        own = same[slices.duration[same] >= max(LONG_NS, TIMES_USUAL * usual)]
+        # What a launch usually takes is known: a few of a millisecond tell by themselves.
+        if own.size <= FEW and (
+            same.size >= 2 * FEW or np.isin(trace.call[own], (Call.LAUNCH, Call.GRAPH_LAUNCH)).all()
+        ):
             found.append(own)
         mine = long[(slices.name[long] == code) & (slices.start[long] < first_work)]
         found.append(mine[(kind[mine] == Kind.RUNTIME) | bool(ALLOCATING.search(slices.names[code]))])
-    return np.unique(np.concatenate(found)) if found else long[:0]
+    return _with_callers(trace, np.unique(np.concatenate(found))) if found else long[:0]
 
+
+def _with_callers(trace: Trace, once: Rows) -> Rows:
+    """One-time calls, and the operators around them that consist of them for the most part."""
+    slices, parent = trace.slices, trace.nesting.parent
+    within: dict[int, int] = {}
+    for row in once.tolist():
+        above = int(parent[row])
+        while above >= 0 and slices.kind[above] == Kind.OP:
+            within[above] = within.get(above, 0) + int(slices.duration[row])
+            above = int(parent[above])
+    mostly = [row for row, time in within.items() if time >= MOSTLY * slices.duration[row]]
+    return np.concatenate((once, np.array(mostly, once.dtype)))

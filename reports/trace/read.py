@@ -25,7 +25,6 @@ from reports.trace.nesting import Nesting, nest
 from reports.trace.notes import Note, Notes, Status, TraceError
 from reports.trace.source import pieces
 
-
 CAPTURE = re.compile(r"StreamBeginCapture|StreamEndCapture")
 
 
@@ -116,7 +115,7 @@ class Trace:
 
     @cached_property
     def lost_rows(self) -> NDArray[np.intp]:
-        """Launches of kernels, by start, that led to no recorded slice although GPU work was recorded: their work ran, unseen.
+        """Launches of kernels, by start, of which the file holds no slice although it holds GPU work: theirs ran, unseen.
 
         Where graphs ran only their own launches tell, since what a graph runs was launched once more when it was captured. Fills of
         nothing leave no slice in a whole recording either, so that copies and fills do not tell.
@@ -126,7 +125,9 @@ class Trace:
         rows = self.enqueue_rows[~self.captured]
         graphs = rows[self.call[rows] == Call.GRAPH_LAUNCH]
         rows = graphs if graphs.size else rows[self.call[rows] == Call.LAUNCH]
-        return rows[~np.isin(rows, self.links.launch)]
+        told = self.slices.left_out
+        known = np.isin(self.slices.correlation[rows], () if told is None else told)
+        return rows[~np.isin(rows, self.links.launch) & ~known]
 
     @cached_property
     def links(self) -> Links:

@@ -7,35 +7,66 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.trace.classes import KernelClass
+from reports.trace.gaps import LAUNCHING, NOT_COUNTED, Cause
 from reports.trace.kernels import KernelStats
 from reports.trace.usage import Device
 
-Bound = Literal["overhead-bound", "compute-bound", "memory-bound", "communication-bound", "mixed", "unknown"]
+Bound = Literal[
+    "overhead-bound",
+    "input-bound",
+    "synchronisation-bound",
+    "host-bound",
+    "compute-bound",
+    "memory-bound",
+    "communication-bound",
+    "mixed",
+    "unknown",
+]
 
 BUSY = 0.75
 QUIET = 0.5
-"""A GPU busy for three quarters of the window bounds the time; one busy for less than half of it does not."""
+"""A GPU busy for three quarters of the time that counts bounds it; one busy for less than half of it does not."""
 
 DOMINATES = 0.6
-"""A kind of work bounds a busy GPU when it takes this share of its time."""
+"""A kind of work bounds a busy GPU when it takes this share of its time; collectives do with half of it that no computing covers."""
 
 ARITHMETIC: frozenset[KernelClass] = frozenset({"gemm", "convolution", "attention"})
 TRAFFIC: frozenset[KernelClass] = frozenset(
     {"elementwise", "copy", "fill", "reduction", "normalization", "index", "triton"}
 )
 
+WAITS: tuple[tuple[Bound, frozenset[Cause], str], ...] = (
+    ("overhead-bound", LAUNCHING, "dispatching and launching operators"),
+    ("input-bound", frozenset({Cause.DATA}), "loading and preparing data"),
+    ("synchronisation-bound", frozenset({Cause.SYNC}), "waiting for the GPU, which lets its queue run dry"),
+    ("communication-bound", frozenset({Cause.COMMUNICATION}), "the host's part of collectives"),
+    ("host-bound", frozenset({Cause.PYTHON}), "Python code outside of operators"),
+    ("host-bound", frozenset({Cause.ALLOCATION}), "allocating and freeing memory"),
+    ("host-bound", frozenset({Cause.HOST}), "something on the host that is not recorded"),
+    ("mixed", frozenset({Cause.QUEUED}), "passing from one queued kernel to the next"),
+    ("mixed", frozenset({Cause.WAIT}), "waiting of one stream for another"),
+)
+"""What a GPU with little work waits for: the regime, the causes of idle time, and how they are called."""
+
 
 @dataclass(frozen=True)
 class Regime:
-    """`free_launches` is how much faster the window would be at most if the GPU never waited (window over busy time);
-    `twice_as_fast_kernels` if every kernel took half as long and nothing waited for them (window over window less half of busy).
+    """What bounds the time that counts: the window less start-up, captures, the profiler's own and what was not recorded (`counted_us`, of
+    which the GPU works `counted_busy`). `busy_share` is of the whole window.
 
-    `shares` gives the GPU's time by class. Both counterfactuals follow Amdahl's law: what is not touched stays.
+    `free_launches` is how much faster the window would be at most if dispatching and launching cost nothing (window over window less
+    that idle time); `twice_as_fast_kernels` if every kernel took half as long and nothing waited for them (window over window less half
+    of busy). Both follow Amdahl's law: what is not touched stays. `shares` gives the GPU's time by class; `waits_for` says what the
+    largest part of the idle time that counts goes to, `waits_us` how much that is.
     """
 
     bound: Bound
     why: str
     busy_share: float
+    counted_us: float
+    counted_busy: float
+    waits_for: str
+    waits_us: float
     free_launches: float
     twice_as_fast_kernels: float
     shares: dict[str, float]
@@ -48,49 +79,57 @@ def regime(device: Device, kernels: Sequence[KernelStats]) -> Regime:
     shares: dict[str, float] = {}
     for stats in own:
         shares[stats.kernel_class] = shares.get(stats.kernel_class, 0.0) + stats.total_us / total if total else 0.0
-    busy = device.busy_us / device.window_us if device.window_us else 0.0
-    bound, why = _bound(busy, shares)
+    window, busy = device.window_us, device.busy_us
+    counted = window - device.idle_of(*NOT_COUNTED)
+    part = busy / counted if counted > 0 else 0.0
+    waits_us, waits_bound, waits_for = max(
+        ((device.idle_of(*causes), bound, words) for bound, causes, words in WAITS), key=lambda wait: wait[0]
+    )
+    bound, why = _bound(part, shares, device.exposed_us / busy if busy else 0.0, waits_bound)
+    if part < QUIET and waits_us:
+        why += f"; most of the rest, {waits_us / (counted - busy):.1%} of it, goes to {waits_for}"
+    launching = device.idle_of(*LAUNCHING)
     return Regime(
         bound=bound,
         why=why,
-        busy_share=busy,
-        free_launches=device.window_us / device.busy_us if device.busy_us else float("inf"),
-        twice_as_fast_kernels=device.window_us / (device.window_us - device.busy_us / 2) if device.window_us else 1.0,
+        busy_share=busy / window if window else 0.0,
+        counted_us=counted,
+        counted_busy=part,
+        waits_for=waits_for if waits_us else "",
+        waits_us=waits_us,
+        free_launches=window / (window - launching) if window > launching else float("inf"),
+        twice_as_fast_kernels=window / (window - busy / 2) if window else 1.0,
         shares=dict(sorted(shares.items(), key=lambda item: -item[1])),
     )
 
 
-def _bound(busy: float, shares: dict[str, float]) -> tuple[Bound, str]:
+def _bound(busy: float, shares: dict[str, float], exposed: float, waits: Bound) -> tuple[Bound, str]:
+    works = f"the GPU works for {busy:.1%} of the time that counts"
     if busy < QUIET:
-        return "overhead-bound", f"the GPU works for {busy:.1%} of the window: what keeps it waiting decides the time"
+        return waits, works
+    if busy < BUSY:
+        return "mixed", f"{works}: neither host nor GPU alone decides the time"
     arithmetic = sum(share for kernel_class, share in shares.items() if kernel_class in ARITHMETIC)
     traffic = sum(share for kernel_class, share in shares.items() if kernel_class in TRAFFIC)
-    if busy < BUSY:
-        return "mixed", f"the GPU works for {busy:.1%} of the window: neither host nor GPU alone decides the time"
+    if exposed >= QUIET:
+        return "communication-bound", f"{works}, {exposed:.1%} of that in collectives that no computing covers"
     if arithmetic >= DOMINATES:
         return (
             "compute-bound",
-            f"the GPU works for {busy:.1%} of the window, {arithmetic:.1%} of that in matrix products, convolutions and attention",
+            f"{works}, {arithmetic:.1%} of that in matrix products, convolutions and attention",
         )
     if traffic >= DOMINATES:
         return (
             "memory-bound",
-            f"the GPU works for {busy:.1%} of the window, {traffic:.1%} of that in kernels that only move data",
+            f"{works}, {traffic:.1%} of that in kernels that mostly move data",
         )
-    if (talking := shares.get("collective", 0.0)) >= DOMINATES:
-        return (
-            "communication-bound",
-            f"the GPU works for {busy:.1%} of the window, {talking:.1%} of that in collectives, which wait for other devices",
-        )
-    if arithmetic + traffic < DOMINATES:
+    if shares.get("unknown", 0.0) >= 1 - DOMINATES:
         return (
             "unknown",
-            f"the GPU works for {busy:.1%} of the window, most of it in kernels whose names do not tell what they do",
+            f"{works}, {shares['unknown']:.1%} of that in kernels whose names do not tell what they do",
         )
-    return (
-        "mixed",
-        f"the GPU works for {busy:.1%} of the window, {arithmetic:.1%} of that in arithmetic and {traffic:.1%} in moving data",
-    )
+    talking = f", {shares['collective']:.1%} in collectives" if shares.get("collective") else ""
+    return "mixed", f"{works}, {arithmetic:.1%} of that in arithmetic, {traffic:.1%} in moving data{talking}"
 
 
 def flips_at(sweep: Sequence[tuple[float, Bound]]) -> float | None:

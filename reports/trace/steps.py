@@ -67,7 +67,18 @@ def steps(trace: Trace) -> tuple[Step, ...]:
     if not rows:
         return ()
     lookup = _Lookup(trace, several=len({int(trace.slices.lane[row]) for row in rows}) > 1)
-    return tuple(_step(trace, row, lookup) for row in rows)
+    return tuple(_step(trace, row, lookup, until) for row, until in zip(rows, _own_ends(trace, rows), strict=True))
+
+
+def _own_ends(trace: Trace, rows: list[int]) -> list[int]:
+    """Until when (ns) what begins belongs to each step: where steps of a thread overlap, to the one that began last."""
+    following: dict[int, int] = {}
+    found = []
+    for row in reversed(rows):
+        lane = int(trace.slices.lane[row])
+        found.append(min(int(trace.end[row]), following.get(lane, int(trace.end[row]))))
+        following[lane] = int(trace.slices.start[row])
+    return found[::-1]
 
 
 class _Lookup:
@@ -108,15 +119,15 @@ def first_is_cold(found: tuple[Step, ...]) -> bool:
     return found[0].host_us > COLD_RATIO * rest and found[0].host_us - rest > COLD_LEAST_US
 
 
-def _step(trace: Trace, row: int, lookup: _Lookup) -> Step:
+def _step(trace: Trace, row: int, lookup: _Lookup, until: int) -> Step:
     slices, end = trace.slices, trace.end
     begin, finish, lane = int(slices.start[row]), int(end[row]), slices.lane[row]
-    begun = lookup.begun(begin, finish)
+    begun = lookup.begun(begin, until)
     inside = begun[(end[begun] <= finish) & (slices.lane[begun] == lane) & (begun != row)]
     opened, first = _opened(trace, row, inside)
     # Autograd launches from threads of its own: what any thread did while the step ran belongs to it, unless threads have
     # steps of their own.
-    during = begun[slices.start[begun] < finish]
+    during = begun[slices.start[begun] < until]
     if lookup.several:
         during = during[slices.lane[during] == lane]
     calls = trace.call[during]

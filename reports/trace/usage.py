@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from reports.trace import gaps, intervals
 from reports.trace.categories import ENQUEUES, Call, Kind
+from reports.trace.classes import class_of
 from reports.trace.columns import MISSING, Ints
 from reports.trace.health import lost_time
 from reports.trace.host_causes import attribute
@@ -45,7 +46,8 @@ class Device:
     1 - busy/window, `idle_of_span` 1 - busy/span. `idle_us` gives the idle time of the window by cause; the causes sum to it.
     `launch_delay_us` runs from a launch's START to its first slice's start; `slice_delay_median_us` takes every slice of a graph. A queue's
     depth at a launch counts what was launched before and has not begun. `first_launch_to_first_kernel_us` is
-    the delay of the earliest launch.
+    the delay of the earliest launch. `communication_us` is the union of its collectives, `exposed_us` the part of it in which no other
+    kernel runs.
     """
 
     device: str
@@ -71,6 +73,12 @@ class Device:
     queue_depth_mean: float
     idle_us: dict[str, float]
     idle: gaps.Idle
+    communication_us: float
+    exposed_us: float
+
+    def idle_of(self, *causes: gaps.Cause) -> float:
+        """Idle time of these causes, in us."""
+        return sum(self.idle_us[cause.value] for cause in causes)
 
     @property
     def idle_of_window(self) -> float:
@@ -159,6 +167,8 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
     most, mean = queue_depth(slices.start[launch[first]], start[first])
     begun = slices.start[launch[first]]
     earliest = int(np.argmin(begun)) if begun.size else None
+    collectives, computing = communication(trace, rows)
+    covered = int(intervals.covered(*computing, *collectives).sum())
     return Device(
         device=number,
         model=gpu.name,
@@ -183,6 +193,25 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         queue_depth_mean=mean,
         idle_us=_by_cause(idle),
         idle=idle,
+        communication_us=int((collectives[1] - collectives[0]).sum()) / 1000,
+        exposed_us=int((collectives[1] - collectives[0]).sum() - covered) / 1000,
+    )
+
+
+Intervals = tuple[Ints, Ints]
+
+
+def communication(trace: Trace, rows: NDArray[np.intp]) -> tuple[Intervals, Intervals]:
+    """Disjoint, sorted intervals (ns) in which collectives, and in which other kernels, run; `rows` are those of one GPU."""
+    slices = trace.slices
+    kernels = rows[slices.kind[rows] == Kind.KERNEL]
+    codes = np.unique(slices.name[kernels])
+    named = [code for code in codes.tolist() if class_of(slices.names[code]) == "collective"]
+    talks = np.isin(slices.name[kernels], named)
+    talking, computing = kernels[talks], kernels[~talks]
+    return (
+        intervals.union(slices.start[talking], trace.end[talking]),
+        intervals.union(slices.start[computing], trace.end[computing]),
     )
 
 

@@ -87,8 +87,8 @@ def test_many_calls_and_a_cold_start_are_said_once_by_the_rules_for_every_record
     identity: str, recording: str
 ) -> None:
     trace = steps(200, 50, 50)
-    for number in range(300 if recording == "many" else 0):
-        trace.op("aten::index", 400 + 2 * number, 2)
+    for number in range(350 if recording == "many" else 0):
+        trace.op("aten::index", 6 + 0.5 * number, 0.4)
     fires = {found.rule.id for found in judge(RULES, trace.analysis()) if found.outcome.verdict is Verdict.FIRED}
     assert identity in fires
 

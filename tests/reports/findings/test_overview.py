@@ -26,18 +26,23 @@ def busy(share: float, kernel: str = GEMM) -> Made:
 
 
 def test_a_host_that_launches_late_is_r1() -> None:
-    found = said(launching(500, 50), "R1")
+    found = said(launching(200, 50), "R1")
     assert found.rule.severity == "problem"
-    assert found.outcome.claim.startswith("Overhead-bound: the GPU is idle for 89 %")
-    assert found.outcome.at_stake_us == pytest.approx(9 * 450 + 15)
+    assert found.outcome.claim.startswith("Overhead-bound: the GPU is idle for 73.")
+    assert found.outcome.at_stake_us == pytest.approx(9 * 150 + 15)
     assert verdict(launching(60, 50), "R1") == "quiet"
+
+
+def test_a_host_that_does_what_is_not_recorded_is_not_r1() -> None:
+    found = said(launching(500, 50), "R1")
+    assert found.outcome.verdict.value == "quiet" and "host-bound" in found.outcome.why
 
 
 def test_idle_time_that_waits_for_an_event_is_no_fault_of_the_host() -> None:
     made = Made().kernel("k", 1.25, 10.25, 10).kernel("k", 8.25, 1000.25, 10)
     made.add("cuda_sync", "Context Sync", 15.25, 915.25, tid=7, pid=0, device=0, stream=-1)
     found = said(made, "R1")
-    assert found.outcome.verdict.value == "quiet" and "another cause (see idle)" in found.outcome.why
+    assert found.outcome.verdict.value == "quiet" and "980 us do not count" in found.outcome.why
 
 
 def test_idle_time_that_nothing_explains_is_no_fault_of_the_host() -> None:
@@ -47,15 +52,12 @@ def test_idle_time_that_nothing_explains_is_no_fault_of_the_host() -> None:
     assert verdict(made, "R1") == "quiet"
 
 
-def test_without_launch_times_the_host_s_own_time_decides() -> None:
-    def skewed(host: float) -> Made:
-        made = Made()
-        for number in range(10):
-            made.op("aten::mm", 0.25 + 500 * number, 0.25 + 500 * number + host)
-            made.kernel("k", 100.25 + 500 * number, 50.25 + 500 * number, 50)
-        return made
-
-    assert verdict(skewed(490), "R1") == "fired" and verdict(skewed(10), "R1") == "quiet"
+def test_without_launch_times_nothing_is_laid_to_the_host() -> None:
+    made = Made()
+    for number in range(10):
+        made.op("aten::mm", 0.25 + 500 * number, 490.25 + 500 * number)
+        made.kernel("k", 100.25 + 500 * number, 50.25 + 500 * number, 50)
+    assert verdict(made, "R1") == "withheld"
 
 
 @pytest.mark.parametrize(
@@ -117,7 +119,10 @@ def test_many_small_calls_are_r4() -> None:
         return made
 
     found = said(calls(150, 5), "R4")
-    assert found.outcome.claim == "aten::add is called 150 times a step, for a few microseconds each"
+    assert (
+        found.outcome.claim
+        == "aten::add is called 150 times in the recording, which has no steps, for a few microseconds each"
+    )
     assert found.outcome.at_stake_us == 750
     assert verdict(calls(50, 5), "R4") == "quiet" and verdict(calls(150, 25), "R4") == "quiet"
 
@@ -135,14 +140,14 @@ def test_an_operator_that_only_calls_others_is_r5() -> None:
 
 def test_idle_time_is_told_by_its_largest_cause() -> None:
     found = said(launching(500, 50), "idle")
-    assert "of that because the host had launched nothing" in found.outcome.claim
+    assert "of that while the host had launched nothing, and what it did is not recorded" in found.outcome.claim
     assert found.outcome.evidence[0].end_us is not None
     assert verdict(busy(0.95), "idle") == "quiet"
 
 
 def test_idle_time_has_no_cause_where_the_clocks_disagree() -> None:
     made = launching(500, 50)
-    made.kernel("early", 6000.25, 5900.25, 10)
+    made.kernel("early", 6000.25, 5000.25, 10)
     found = said(made, "idle")
     assert found.outcome.verdict.value == "withheld" and "clocks" in found.outcome.why
 
@@ -169,5 +174,7 @@ def test_idle_time_without_a_cause_asks_for_another_recording_first() -> None:
     made.kernel(GEMM, 300.25, 5_300.25, 20)
     outcome = said(made, "R1").outcome
     assert outcome.advice.startswith("First record again")
-    assert "of idle time whose cause is recorded, 1.06" in " ".join(evidence.text for evidence in outcome.evidence)
-    assert said(launching(500, 50), "R1").outcome.advice.startswith("Give each launch more work")
+    assert "launches that cost nothing would give at most 1.06" in " ".join(
+        evidence.text for evidence in outcome.evidence
+    )
+    assert said(launching(200, 50), "R1").outcome.advice.startswith("Give each launch more work")

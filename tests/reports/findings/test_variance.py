@@ -40,7 +40,7 @@ def test_even_calls_are_quiet_and_two_tell_nothing() -> None:
 def test_a_mean_that_differs_by_the_clock_s_rounding_is_quiet() -> None:
     coarse = (8, 8, 7, 7, 7, *[5] * 15, *[6] * 15)
     assert verdict(calls(*coarse, offset=0), "variance") == "quiet"
-    assert verdict(calls(*(80, 80, 70, 70, 70, *[50] * 15, *[60] * 15), offset=0), "variance") == "fired"
+    assert verdict(calls(*(800, 800, 700, 700, 700, *[500] * 15, *[600] * 15), offset=0), "variance") == "fired"
 
 
 def test_two_times_of_one_kernel_are_two_groups() -> None:

@@ -165,7 +165,7 @@ def test_launches_without_any_work_are_missing_activity_never_an_idle_gpu(tmp_pa
     found = recording.analyse(tmp_path)
     assert noted(found) == {"gpu_activity_missing": 2}
     assert found.devices == () and found.has_gpu
-    assert found.trace.withheld == {"idle", "delay"}
+    assert found.trace.withheld == {"idle", "delay", "cause"}
 
 
 def test_a_recording_of_the_host_alone_is_healthy(tmp_path: Path) -> None:

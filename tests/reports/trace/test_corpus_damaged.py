@@ -53,12 +53,14 @@ REACTIONS: dict[str, Reaction | None] = {
     "trailing_comma.json": mended("trailing_comma"),
     "truncated.json": Reaction({"truncated": 1}, frozenset({"window"}), 18, 7.776, 8.352, 2618.352, 2, 0, 2268.896),
     "truncated.json.gz": Reaction(
-        {"truncated": 1, "gpu_activity_missing": 2}, frozenset({"window", "idle", "delay"}), 8, **NO_GPU
+        {"truncated": 1, "gpu_activity_missing": 2}, frozenset({"window", "idle", "delay", "cause"}), 8, **NO_GPU
     ),
     "empty.json": None,
     "bom.json": WHOLE,
     "gzip_named_json.json": WHOLE,
-    "metadata_only.json": Reaction({"nothing_recorded": 1}, frozenset({"window", "idle", "delay"}), 0, **NO_GPU),
+    "metadata_only.json": Reaction(
+        {"nothing_recorded": 1}, frozenset({"window", "idle", "delay", "cause"}), 0, **NO_GPU
+    ),
     "no_device_properties.json": Reaction({"device_unknown": 1}, frozenset({"peak"})),
     "zero_timestamps.json": Reaction(
         {"zero_timestamps": 3}, frozenset({"idle"}), 28, 12.928, 14.08, kernels=3, delay=2217.792
@@ -77,12 +79,14 @@ REACTIONS: dict[str, Reaction | None] = {
     ),
     "kernel_before_launch.json": Reaction({"clock_skew": 1}, frozenset({"delay"}), span=2354.884, delay=2141.708),
     "no_flows.json": WHOLE,
-    "orphan_kernels.json": Reaction({"orphan": 6}, frozenset({"delay"}), 25, orphans=6, delay=None),
+    "orphan_kernels.json": Reaction({"orphan": 6}, frozenset({"delay", "cause"}), 25, orphans=6, delay=None),
     "graph_kernels_share_correlation.json": Reaction(delay=2320.0),
     "duplicate_external_id.json": WHOLE,
     "huge_ids.json": WHOLE,
     "host_pid_zero.json": WHOLE,
-    "launches_without_kernels.json": Reaction({"gpu_activity_missing": 6}, frozenset({"idle", "delay"}), 25, **NO_GPU),
+    "launches_without_kernels.json": Reaction(
+        {"gpu_activity_missing": 6}, frozenset({"idle", "delay", "cause"}), 25, **NO_GPU
+    ),
     "categories_of_2021.json": WHOLE,
     "reversed_order.json": WHOLE,
     "child_outlives_parent.json": mended("child_outlives_parent"),

@@ -190,7 +190,7 @@ def test_a_kernel_without_args_lies_where_its_process_and_thread_say(tmp_path: P
     del kernel["args"]
     kernel.update(pid=3, tid=20)
     found = recording.analyse(tmp_path)
-    assert noted(found) == {"orphan": 1}
+    assert noted(found) == {"orphan": 1, "lost_records": 1}
     assert [(gpu.device, gpu.busy_us) for gpu in found.devices] == [("0", 40.0), ("3", 30.0)]
 
 

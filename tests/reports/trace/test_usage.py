@@ -23,8 +23,9 @@ def test_two_steps_in_numbers(tmp_path: Path) -> None:
     assert gpu.launch_delay_us == Spread(2, 30.0, 30.0, 30.0, 30.0, 30.0)
     assert gpu.first_launch_to_first_kernel_us == 30.0
     assert (gpu.slices, gpu.kernels, gpu.copies, gpu.sets, gpu.streams, gpu.launches) == (2, 2, 0, 0, 1, 2)
-    # 20 until the first launch, 60 from the first kernel's end to the second's launch, 30 after the last one; 30 of latency twice.
-    assert idle(gpu) == {"host_bound": 110.0, "launch_latency": 60.0}
+    # 20 until the first launch, 60 from the first kernel's end to the second's launch, 30 after the last one; 30 of latency twice. Of it
+    # 10 before the first operator and after the last one, and 18 in the wait at the end.
+    assert idle(gpu) == {"dispatch": 82.0, "host_unrecorded": 10.0, "synchronisation": 18.0, "launch_latency": 60.0}
 
 
 def test_streams_that_overlap_count_once(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_the_profiler_s_own_time_is_taken_out_of_the_other_causes(tmp_path: Path
     recording.add("overhead", "Activity Buffer Request", 30.5, 70.5, 0, -1)
     after = idle(recording.analyse(tmp_path).devices[0])
     assert after["profiler"] == 30.0
-    assert after["host_bound"] == before["host_bound"] - 30.0 and after["launch_latency"] == before["launch_latency"]
+    assert after["dispatch"] == before["dispatch"] - 30.0 and after["launch_latency"] == before["launch_latency"]
 
 
 def test_a_cold_first_step_has_its_own_cause(tmp_path: Path) -> None:
