@@ -43,7 +43,7 @@ def idle(analysis: Analysis) -> Outcome:
     advised = largest
     if largest in NOT_COUNTED and at_stake >= WORTH * device.window_us:
         advised = next(cause for cause, _ in parts if cause not in NOT_COUNTED)
-    again = f"First: {ADVICE[largest]} Then: " if advised is not largest else ""
+    again = f"{ADVICE[largest]} Then: " if advised is not largest else ""
     return fired(
         f"GPU {device.device} is idle for {us(lost)} of {us(device.window_us)}, {share(parts[0][1] / lost)} of that {WORDS[largest]}",
         *(
@@ -98,6 +98,7 @@ WORDS = {
     Cause.SYNC: "around calls in which the host waits for the GPU, or copies that block it",
     Cause.ALLOCATION: "while the host allocated or freed memory",
     Cause.COMMUNICATION: "while the host was in operators of collectives",
+    Cause.COMPUTE: "while operators computed on the CPU",
     Cause.PYTHON: "while the host ran Python code outside of operators",
     Cause.HOST: "while the host had launched nothing, and what it did is not recorded",
     Cause.OPTIMIZER: "while the host dispatched the optimizer's step",
@@ -126,10 +127,11 @@ ADVICE = {
         " pinned memory with non_blocking=True."
     ),
     Cause.ALLOCATION: (
-        "Allocate once and keep it: a warm-up of the largest shapes, expandable_segments:True, or smaller peaks; each allocation and free by"
-        " the driver stops the host."
+        "Allocate once and keep it: a warm-up of the largest shapes, expandable_segments:True, or smaller peaks; each"
+        " allocation and free by the driver stops the host."
     ),
     Cause.COMMUNICATION: "Look at the collectives' backend and at what the other ranks do meanwhile: the host waits in their operators.",
+    Cause.COMPUTE: "Move these operators to the GPU (their tensors lie on the CPU), do them in the background, or once.",
     Cause.PYTHON: "Shorten this Python code, do it in the background, or once; the GPU has nothing to do meanwhile.",
     Cause.HOST: (
         "Find out what the host does there: record again with with_stack=True, or put record_function around the suspects. Reading files,"

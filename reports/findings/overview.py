@@ -65,6 +65,10 @@ def fewer_launches(analysis: Analysis) -> str:
     return f"{', or '.join(told)}. Faster kernels would not help."
 
 
+COUNTED_LEAST = 0.1
+"""A recording of which less than a tenth counts does not show what bounds the program."""
+
+
 def overhead_bound(analysis: Analysis) -> Outcome:
     """R1."""
     if reason := no_gpu(analysis):
@@ -72,14 +76,18 @@ def overhead_bound(analysis: Analysis) -> Outcome:
     device, found = busiest(analysis)
     cpu = analysis.host.self_cpu_total_us
     numbers = f"GPU {device.device} works {us(device.busy_us)} of {us(device.window_us)} ({share(found.busy_share)})"
-    if found.bound != "overhead-bound":
+    counts = found.counted_us >= COUNTED_LEAST * device.window_us
+    if found.bound != "overhead-bound" or not counts:
         left = device.window_us - found.counted_us
         counted = (
             f"; {us(left)} do not count (start-up, captures, the profiler's own, or unexplained)" if left > 0 else ""
         )
-        return quiet(f"{numbers}: {found.bound}, {found.why}{counted}")
+        return quiet(f"{numbers}: {found.bound if counts else 'too little to tell'}, {found.why}{counted}")
     launching = sum(device.idle_us[cause] for cause in LAUNCHING)
-    waited = f"{us(launching)} of its idle time pass in dispatching and launching, {share(launching / found.counted_us)} of the time that counts"
+    waited = (
+        f"{us(launching)} of its idle time pass in dispatching and launching, {share(launching / found.counted_us)} of the time"
+        " that counts"
+    )
     left = device.window_us - found.counted_us
     return fired(
         f"Overhead-bound: the GPU is idle for {share(1 - found.counted_busy)} of {'the recording' if left <= 0 else us(found.counted_us)},"
@@ -227,12 +235,13 @@ def many_calls(analysis: Analysis) -> Outcome:
         spent = min(spent, max(device.idle_of(*LAUNCHING) for device in analysis.devices))
     top = trace.slices.names[each[0]]
     return fired(
-        f"{len(each)} operators are called {_often(MANY_CALLS * max(steps, 1), steps)} or more, for a few microseconds each"
+        f"{len(each)} operators are each called at least {_often(MANY_CALLS * max(steps, 1), steps)}, for a few microseconds"
         if len(each) > 1
         else f"{top} is called {_often(int(counts[each[0]]), steps)}, for a few microseconds each",
         *(
             Evidence(
-                f"{trace.slices.names[code]}: {counts[code]:,} calls, {_often(int(counts[code]), steps)}, {us(total[code] / counts[code])} each"
+                f"{trace.slices.names[code]}: {counts[code]:,} calls, {_often(int(counts[code]), steps)},"
+                f" {us(total[code] / counts[code])} each"
             )
             for code in each[:5]
         ),
@@ -245,11 +254,7 @@ def many_calls(analysis: Analysis) -> Outcome:
 
 def _often(count: int, steps: int) -> str:
     """Calls a step, which are known only where steps were recorded."""
-    return (
-        f"{figures(count / steps, 4)} times a step"
-        if steps
-        else f"{count:,} times in the recording, which has no steps"
-    )
+    return f"{figures(count / steps, 4)} times a step" if steps else f"{count:,} times in this recording without steps"
 
 
 def children(analysis: Analysis) -> Outcome:
@@ -293,8 +298,8 @@ OVERVIEW_RULES = (
         refuted_by="a recording without the profiler in which the step takes no longer than the GPU's busy time",
         explanation=(
             "The GPU can only work on what the host has launched. Dispatching and launching an operator costs the host 5 to 20 us whatever"
-            " the size of the work, so small work leaves the GPU waiting. The table shows it as a CPU total far above the CUDA total, the trace as a nearly empty"
-            " GPU lane. Making the kernels faster changes nothing here; fewer or larger launches do."
+            " the size of the work, so small work leaves the GPU waiting. The table shows it as a CPU total far above the CUDA total,"
+            " the trace as a nearly empty GPU lane. Making the kernels faster changes nothing here; fewer or larger launches do."
         ),
         check=overhead_bound,
         needs=frozenset({"idle", "window", "cause"}),

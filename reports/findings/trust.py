@@ -144,7 +144,7 @@ TRUST_RULES = (
         family="trust",
         severity="problem",
         formula="launches of kernels and graphs without a GPU slice / launches of them",
-        threshold="any (of the graphs' launches, where graphs ran; captured ones are left out), or a wait of 1 ms for work that is not there",
+        threshold="any (of the graphs' launches, where graphs ran; captured ones are left out), or a wait of 1 ms for no work",
         refuted_by="GPU slices with the correlation ids of these launches",
         explanation=(
             "The host's part of a trace shows launches, the GPU's part what they led to. When the profiler"

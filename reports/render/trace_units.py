@@ -14,7 +14,9 @@ MICROSECONDS = re.compile(r"(?<=\d) us\b")
 
 
 def share(fraction: float) -> str:
-    """A share with three digits, of less than a thousandth with two: "99.1 %", "0.876 %", "0.058 %"."""
+    """A share with three digits, of less than a thousandth with two: "99.1 %", "0.876 %", "0.058 %"; what is not all is not called it."""
+    if 0.9995 <= fraction < 1 - 1e-11:
+        return "more than 99.9\u00a0%"
     return numbers.percent(fraction, 3 if fraction >= 0.001 else 2)
 
 

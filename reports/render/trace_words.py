@@ -47,7 +47,7 @@ UNEXPLAINED = {
     Cause.PROFILER: "the profiler's own work",
     Cause.UNSEEN: "waits for work that is not recorded",
     Cause.LOST: "lost records",
-    Cause.UNKNOWN: "what nothing recorded explains",
+    Cause.UNKNOWN: "unexplained gaps",
 }
 """What does not count when it is asked what bounds the program as it runs on."""
 
@@ -108,7 +108,9 @@ def busiest(analysis: Analysis) -> tuple[Device, Regime] | None:
 def device_line(analysis: Analysis) -> str:
     """On what it was recorded, in one line."""
     if not analysis.devices:
-        return "GPU work was launched, none was recorded" if analysis.has_gpu else "no GPU in this recording: CPU only"
+        if other := _other_device(analysis):
+            return other
+        return "a GPU whose work was not recorded" if analysis.has_gpu else "no work of a GPU in this recording"
     models: dict[str, int] = {}
     for device in analysis.devices:
         name = plain(device.model, 60) or "GPU whose model the file does not name"
@@ -128,6 +130,14 @@ def headline(analysis: Analysis) -> str:
     device, regime = found
     if analysis.trace.withheld & {"idle", "window"}:
         return "What bounds this workload cannot be told from this recording"
+    if regime.counted_us < MOSTLY * device.window_us:
+        largest = max(UNEXPLAINED, key=device.idle_of)
+        works = (
+            f"; of the other {us(regime.counted_us)} the GPU works for {share(regime.counted_busy)}"
+            if regime.counted_us > 0
+            else ""
+        )
+        return f"Mostly {UNEXPLAINED[largest]}: {us(device.idle_of(largest))} of {us(device.window_us)}{works}"
     left = regime.counted_us < COUNTED * device.window_us
     span = f"the {us(regime.counted_us)} left without {_not_counted(device)}" if left else us(device.window_us)
     if regime.counted_busy >= QUIET or not regime.waits_us:
@@ -136,10 +146,13 @@ def headline(analysis: Analysis) -> str:
     idle = f"the GPU is idle for {share(1 - regime.counted_busy)} of {span}"
     if "cause" in analysis.trace.withheld:
         return f"{idle[0].upper()}{idle[1:]}; why cannot be told"
-    where = "" if regime.bound == "overhead-bound" else f", most of it for {regime.waits_for}"
+    part = regime.waits_us / max(regime.counted_us - device.busy_us, regime.waits_us)
+    where = "" if regime.bound == "overhead-bound" else f", {share(part)} of that for {regime.waits_for}"
     return f"{regime.bound.capitalize()}: {idle}{where}"
 
 
+MOSTLY = 0.25
+"""Below this share of the window that counts, what does not count is what the recording shows first."""
 COUNTED = 0.99
 """From this share of the window on, what does not count is not worth a word."""
 
@@ -285,7 +298,7 @@ def advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
         return sentence(_next(analysis))
     without = found[0].window_us - found[1].waits_us
     lever = found[0].window_us / without if without > 0 else float("inf")
-    if found[1].twice_as_fast_kernels > lever and first.rule.id != "exposed-communication":
+    if found[1].twice_as_fast_kernels > lever and first.rule.id not in ("idle", "exposed-communication"):
         return f"{sentence(_next(analysis))} Second: {told}"
     return told
 

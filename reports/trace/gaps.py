@@ -20,6 +20,7 @@ class Cause(StrEnum):
     SYNC = "synchronisation"
     ALLOCATION = "allocation"
     COMMUNICATION = "host_communication"
+    COMPUTE = "cpu_operators"
     PYTHON = "python"
     HOST = "host_unrecorded"
     OPTIMIZER = "optimizer"
@@ -46,18 +47,19 @@ DEFINITIONS = {
     ),
     Cause.ALLOCATION: "the same in an allocation or a free",
     Cause.COMMUNICATION: "the same in an operator of a collective",
+    Cause.COMPUTE: "the same in operators that launch nothing and take 200 us and more: they compute on the CPU",
     Cause.PYTHON: "the same in Python's frames, outside of operators, for 200 us and more",
     Cause.HOST: "nothing was launched yet, and for 200 us and more nothing is recorded of what the launching threads did",
     Cause.OPTIMIZER: "nothing was launched yet, within the optimizer's step",
     Cause.DISPATCH: "nothing was launched yet, in operators and launches, and in pauses of up to 200 us between them",
     Cause.LATENCY: "the next slice was launched less than 50 us before it began: what a launch takes to arrive",
     Cause.COLD: "operators, launches and pauses of the first recorded step, where that step is much slower than the others",
-    Cause.START: "what happens once: modules being loaded, code compiled, first calls that take over 1 ms and 20 times as long as later ones",
+    Cause.START: "what happens once: modules being loaded, code compiled, few calls that take over 1 ms and 20 times as long as usual",
     Cause.CAPTURE: "the launching thread was recording a graph: what it launches then runs later",
     Cause.QUEUED: "the next slice had long been launched, or is of a graph: what the GPU takes to pass to it (up to 50 us)",
     Cause.WAIT: "the same for longer, while the GPU was recorded to wait for an event of another stream",
     Cause.PROFILER: "the profiler's own work was recorded in this time (requests for and flushes of its buffers)",
-    Cause.UNSEEN: "the host waited over 1 ms for the GPU, on which nothing is recorded: the profiler's own wait, or work that is not in the file",
+    Cause.UNSEEN: "the host waited over 1 ms for a GPU on which nothing is recorded: the profiler's wait, or work that is not in the file",
     Cause.LOST: "a launch had come whose slice is missing: its work may have run here",
     Cause.UNKNOWN: "launched, not begun for more than 50 us, and nothing recorded says why; or the launch itself is not recorded",
 }
@@ -68,6 +70,7 @@ HOST_CAUSES = frozenset(
         Cause.SYNC,
         Cause.ALLOCATION,
         Cause.COMMUNICATION,
+        Cause.COMPUTE,
         Cause.PYTHON,
         Cause.HOST,
         Cause.OPTIMIZER,

@@ -106,7 +106,9 @@ class Threads:
         self._launching = [*lanes[np.argsort(-launches, kind="stable")].tolist(), *stepping]
         self._made: dict[tuple[int, bool], list[Layer]] = {}
         self._once = _one_time(trace)
-        self._data = _data_rows(trace, np.sort(slices.start[trace.enqueue_rows]))
+        self._data = _data_rows(trace)
+        # Dispatching an operator takes a tenth of that: a longer one computes.
+        self._computing = _long(trace, _leaves(trace), PAUSE_NS)
 
     def others(self, lane: int) -> list[int]:
         """The other launching threads of a thread's process, the busiest first; all of them for none (-1)."""
@@ -163,6 +165,7 @@ class Threads:
             layer(Cause.SYNC, _long(trace, copies, 50_000)),
             layer(Cause.COMMUNICATION, rows(COLLECTIVE.search, Kind.OP, Kind.ANNOTATION)),
             layer(Cause.OPTIMIZER, rows(OPTIMIZER.search, Kind.ANNOTATION, Kind.OP)),
+            layer(Cause.COMPUTE, self._computing[slices.lane[self._computing] == lane]),
             layer(Cause.DISPATCH, working),
         ]
         if pauses:
@@ -197,7 +200,7 @@ def _long(trace: Trace, rows: Rows, least_ns: int) -> Rows:
     return rows[trace.slices.duration[rows] >= least_ns]
 
 
-def _data_rows(trace: Trace, launches: Ints) -> Rows:
+def _data_rows(trace: Trace) -> Rows:
     """Slices in which data is loaded or prepared, by the loader's, the user's or the code's own name."""
     loading = _named(trace, LOADER.search, Kind.ANNOTATION, Kind.OP)
     others = np.concatenate(
@@ -210,7 +213,8 @@ def _data_rows(trace: Trace, launches: Ints) -> Rows:
 
 
 def _one_time(trace: Trace) -> Rows:
-    """Run-time calls, and operators that call nothing, which took far longer than they usually do, a few times at most.
+    """Run-time calls, and operators that call nothing, which took far longer than they usually do, a few times at most; and long first
+    launches of a kernel.
 
     Of what the recording holds too few calls, calls and allocations before the first GPU slice are: they set the GPU up. Waits and
     copies never are.
@@ -218,14 +222,10 @@ def _one_time(trace: Trace) -> Rows:
     slices, kind = trace.slices, trace.slices.kind
     calls = trace.rows(Kind.RUNTIME)
     calls = calls[~np.isin(trace.call[calls], (Call.SYNCHRONIZE, Call.COPY))]
-    operators = trace.rows(Kind.OP)
-    parents = trace.nesting.parent[operators]
-    leaves = operators[~np.isin(operators, parents[parents >= 0])]
-    leaves = leaves[~np.isin(leaves, trace.nesting.parent[trace.rows(Kind.RUNTIME)])]
-    candidates = np.concatenate((calls, leaves))
+    candidates = np.concatenate((calls, _leaves(trace)))
     long = _long(trace, candidates, LONG_NS)
+    found = [_long(trace, _first_launches(trace), LONG_NS)]
     first_work = int(slices.start[trace.gpu_rows[0]]) if trace.gpu_rows.size else 0
-    found: list[Rows] = []
     for code in np.unique(slices.name[long]).tolist():
         same = candidates[slices.name[candidates] == code]
         usual = 0.0 if same.size < 2 * FEW else float(np.median(slices.duration[same]))
@@ -237,7 +237,22 @@ def _one_time(trace: Trace) -> Rows:
             found.append(own)
         mine = long[(slices.name[long] == code) & (slices.start[long] < first_work)]
         found.append(mine[(kind[mine] == Kind.RUNTIME) | bool(ALLOCATING.search(slices.names[code]))])
-    return _with_callers(trace, np.unique(np.concatenate(found))) if found else long[:0]
+    return _with_callers(trace, np.unique(np.concatenate(found)))
+
+
+def _first_launches(trace: Trace) -> Rows:
+    """The first launch of each kernel: it may have to load the kernel's code."""
+    kernels = (trace.slices.kind[trace.gpu_rows] == Kind.KERNEL) & (trace.links.launch >= 0)
+    launches, names = trace.links.launch[kernels], trace.slices.name[trace.gpu_rows[kernels]]
+    order = np.argsort(trace.slices.start[launches], kind="stable")
+    _, first = np.unique(names[order], return_index=True)
+    return launches[order][first].astype(np.intp)
+
+
+def _leaves(trace: Trace) -> Rows:
+    """Operators that call nothing: no other operator, and no run-time."""
+    operators = trace.rows(Kind.OP)
+    return operators[~np.isin(operators, trace.nesting.parent[trace.rows(Kind.OP, Kind.RUNTIME)])]
 
 
 def _with_callers(trace: Trace, once: Rows) -> Rows:

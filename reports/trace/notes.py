@@ -17,7 +17,8 @@ class Note:
     """One kind of damage that was met. `count` is the number of events it touches; `effect` says what it does to the findings.
 
     `withholds` names what may not be claimed because of it: "window" (anything about the whole recording), "delay" (launch delays),
-    "idle" (idle time of a GPU), "cause" (why it was idle), "peak" (anything that needs the device's peak), "sub-microsecond" (gaps shorter than 1 us).
+    "idle" (idle time of a GPU), "cause" (why it was idle), "peak" (what needs the device's peak), "sub-microsecond" (gaps shorter than
+    1 us).
     """
 
     kind: str

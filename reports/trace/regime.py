@@ -40,6 +40,7 @@ WAITS: tuple[tuple[Bound, frozenset[Cause], str], ...] = (
     ("input-bound", frozenset({Cause.DATA}), "loading and preparing data"),
     ("synchronisation-bound", frozenset({Cause.SYNC}), "waiting for the GPU, which lets its queue run dry"),
     ("communication-bound", frozenset({Cause.COMMUNICATION}), "the host's part of collectives"),
+    ("host-bound", frozenset({Cause.COMPUTE}), "operators that compute on the CPU"),
     ("host-bound", frozenset({Cause.PYTHON}), "Python code outside of operators"),
     ("host-bound", frozenset({Cause.ALLOCATION}), "allocating and freeing memory"),
     ("host-bound", frozenset({Cause.HOST}), "something on the host that is not recorded"),
@@ -87,7 +88,7 @@ def regime(device: Device, kernels: Sequence[KernelStats]) -> Regime:
     )
     bound, why = _bound(part, shares, device.exposed_us / busy if busy else 0.0, waits_bound)
     if part < QUIET and waits_us:
-        why += f"; most of the rest, {waits_us / (counted - busy):.1%} of it, goes to {waits_for}"
+        why += f"; the largest part of the rest, {waits_us / (counted - busy):.1%} of it, goes to {waits_for}"
     launching = device.idle_of(*LAUNCHING)
     return Regime(
         bound=bound,
