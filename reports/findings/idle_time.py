@@ -45,7 +45,7 @@ def idle(analysis: Analysis) -> Outcome:
         advised = next(cause for cause, _ in parts if cause not in NOT_COUNTED)
     again = f"{ADVICE[largest]} Then: " if advised is not largest else ""
     return fired(
-        f"GPU {device.device} is idle for {us(lost)} of {us(device.window_us)}, {share(parts[0][1] / lost)} of that {WORDS[largest]}",
+        f"GPU {device.device} {shows_idle(device)} {us(lost)} of {us(device.window_us)}, {share(parts[0][1] / lost)} of that {WORDS[largest]}",
         *(
             _evidence(analysis.trace, device, cause, time, lost)
             for cause, time in parts
@@ -59,6 +59,12 @@ def idle(analysis: Analysis) -> Outcome:
         advice=again + against(analysis, advised),
         at_stake_us=at_stake if at_stake >= WORTH * device.window_us else 0.0,
     )
+
+
+def shows_idle(device: Device) -> str:
+    """How to say that nothing is recorded on a GPU: it is not known to be idle where work may be missing from the recording."""
+    open_ = device.idle_of(Cause.UNSEEN, Cause.LOST, Cause.UNKNOWN)
+    return "shows no work for" if open_ > LEAST_IDLE * (device.window_us - device.busy_us) else "is idle for"
 
 
 def _evidence(trace: Trace, device: Device, cause: Cause, time: float, lost: float) -> Evidence:
@@ -120,7 +126,7 @@ UNNAMED = frozenset({Cause.DISPATCH, Cause.LATENCY, Cause.COLD, Cause.QUEUED, Ca
 ADVICE = {
     Cause.DATA: (
         "Feed the GPU: more workers in the data loader (num_workers) and batches prepared ahead (prefetch_factor, pin_memory), cheaper"
-        " decoding and transforms, or data that is prepared once and stored. Launches are not what costs here."
+        " decoding and transforms, or data that is prepared once and stored. Fewer launches do not bring it sooner."
     ),
     Cause.SYNC: (
         "Let the host run ahead: no .item(), .cpu(), nonzero or printing of a tensor in the loop, or every so many steps only; copies from"

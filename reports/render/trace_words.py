@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from reports.findings.contract import Finding, Verdict
-from reports.findings.idle_time import ADVICE, WORDS, against
+from reports.findings.idle_time import ADVICE, WORDS, against, shows_idle
 from reports.render import numbers
 from reports.render.plain_text import plain
 from reports.render.trace_cpu import cpu_headline, cpu_next, cpu_sentence
@@ -38,7 +38,7 @@ BOUNDS = {
     "memory-bound": "moving data on the GPU decides the time",
     "communication-bound": "communication between GPUs decides the time",
     "mixed": "no single thing decides the time",
-    "unknown": "the GPU decides the time; its kernels' names do not tell whether arithmetic or moving data does",
+    "unknown": "its kernels' names do not tell whether arithmetic or moving data decides the time",
 }
 
 UNEXPLAINED = {
@@ -211,7 +211,8 @@ def bound_sentence(analysis: Analysis) -> str:
             f" For {us(device.exposed_us)} ({share(device.exposed_us / device.busy_us)} of its busy time) it runs collectives that no"
             " computing covers."
         )
-    return f"{works}: {regime.bound}, {bounds}. {gains[0].upper()}{gains[1:]}.{exposed}"
+    bound = "bound by the GPU" if regime.bound == "unknown" else regime.bound
+    return f"{works}: {bound}, {bounds}. {gains[0].upper()}{gains[1:]}.{exposed}"
 
 
 def missing(analysis: Analysis) -> str:
@@ -243,7 +244,7 @@ def idle_sentence(analysis: Analysis) -> str:
         for cause in largest
         if total and device.idle_us[cause.value] >= 0.02 * total
     ]
-    return f"It is idle for {us(total)}: {'; '.join(parts)}." if parts else ""
+    return f"It {shows_idle(device)} {us(total)}: {'; '.join(parts)}." if parts else ""
 
 
 def ordered(findings: Sequence[Finding]) -> list[Finding]:
