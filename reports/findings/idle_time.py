@@ -45,7 +45,8 @@ def idle(analysis: Analysis) -> Outcome:
         advised = next(cause for cause, _ in parts if cause not in NOT_COUNTED)
     again = f"{ADVICE[largest]} Then: " if advised is not largest else ""
     return fired(
-        f"GPU {device.device} {shows_idle(device)} {us(lost)} of {us(device.window_us)}, {share(parts[0][1] / lost)} of that {WORDS[largest]}",
+        f"GPU {device.device} {shows_idle(device)} {us(lost)} of {us(device.window_us)}, {share(parts[0][1] / lost)} of that"
+        f" {WORDS[largest]}",
         *(
             _evidence(analysis.trace, device, cause, time, lost)
             for cause, time in parts
@@ -63,7 +64,7 @@ def idle(analysis: Analysis) -> Outcome:
 
 def shows_idle(device: Device) -> str:
     """How to say that nothing is recorded on a GPU: it is not known to be idle where work may be missing from the recording."""
-    open_ = device.idle_of(Cause.UNSEEN, Cause.LOST, Cause.UNKNOWN)
+    open_ = device.idle_of(Cause.UNSEEN, Cause.CUT, Cause.LOST, Cause.UNKNOWN)
     return "shows no work for" if open_ > LEAST_IDLE * (device.window_us - device.busy_us) else "is idle for"
 
 
@@ -117,6 +118,7 @@ WORDS = {
     Cause.WAIT: "waiting for another stream",
     Cause.PROFILER: "made by the profiler itself",
     Cause.UNSEEN: "while the host waited for the GPU, on which nothing is recorded",
+    Cause.CUT: "in which nothing at all is recorded, of host or GPU",
     Cause.LOST: "not known to be idle: work that was launched before has no record",
     Cause.UNKNOWN: "launched and not begun, for reasons the trace does not show",
 }
@@ -153,6 +155,7 @@ ADVICE = {
     Cause.WAIT: "Look at what the streams wait for: an event in the wrong place makes parallel work serial.",
     Cause.PROFILER: "This gap is not there without the profiler: do not optimise it.",
     Cause.UNSEEN: "Leave this time out: the profiler collects its records in such a wait, or the file lacks what the GPU did.",
+    Cause.CUT: "Leave this time out: a part of the recording is missing, cut out or never made.",
     Cause.LOST: "Record again, fewer steps at a time: the profiler lost records, so that idle time is not known here.",
     Cause.UNKNOWN: (
         "Leave this time out before you conclude anything: before the first kernel it is usually the profiler's start or the lane's"

@@ -45,6 +45,7 @@ CAUSES = {
     Cause.WAIT: "#2563eb",
     Cause.PROFILER: "#8b95a5",
     Cause.UNSEEN: "#94a3b8",
+    Cause.CUT: "#e7e5e4",
     Cause.LOST: "#d4d4d8",
     Cause.UNKNOWN: "#334155",
 }
@@ -66,6 +67,7 @@ CAUSE_NAMES = {
     Cause.WAIT: "waits for other GPU work",
     Cause.PROFILER: "made by the profiler",
     Cause.UNSEEN: "work not recorded",
+    Cause.CUT: "cut out",
     Cause.LOST: "lost records",
     Cause.UNKNOWN: "launched, held, unexplained",
 }

@@ -46,6 +46,7 @@ UNEXPLAINED = {
     Cause.CAPTURE: "the capture of graphs",
     Cause.PROFILER: "the profiler's own work",
     Cause.UNSEEN: "waits for work that is not recorded",
+    Cause.CUT: "parts that were cut out",
     Cause.LOST: "lost records",
     Cause.UNKNOWN: "unexplained gaps",
 }

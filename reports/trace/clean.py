@@ -220,6 +220,7 @@ def _cover_others(
     if order.size > COVERED:
         within = np.maximum.reduce([end[1 + step : order.size - COVERED + 1 + step] for step in range(COVERED)])
         covers[:-COVERED] = (stream[COVERED:] == stream[:-COVERED]) & (within <= end[:-COVERED])
+    covers |= _absurd(columns, order, same, duration)
     covers &= ~columns.graph[order] & (start < np.append(start[1:], 0))
     found = np.flatnonzero(covers)
     duration[order[found]] = start[found + 1] - start[found]
@@ -229,3 +230,14 @@ def _cover_others(
         " their own time is an upper bound",
         int(found.size),
     )
+
+
+def _absurd(columns: Columns, order: NDArray[np.intp], same: Mask, duration: NDArray[np.int64]) -> Mask:
+    """Slices that reach past the end of the next one of their stream, and are a thousand times as long as their name's others."""
+    found = np.zeros(order.size, bool)
+    start, end = columns.start[order], columns.start[order] + duration[order]
+    found[:-1] = same & (end[:-1] >= end[1:]) & (end[:-1] > start[1:])
+    for number in np.flatnonzero(found).tolist():
+        others = duration[order[columns.name[order] == columns.name[order[number]]]]
+        found[number] = others.size > COVERED and duration[order[number]] > 1000 * max(float(np.median(others)), 1.0)
+    return found

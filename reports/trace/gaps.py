@@ -33,6 +33,7 @@ class Cause(StrEnum):
     WAIT = "dependency_wait"
     PROFILER = "profiler"
     UNSEEN = "unrecorded_work"
+    CUT = "cut_out"
     LOST = "lost_records"
     UNKNOWN = "unknown"
 
@@ -60,6 +61,7 @@ DEFINITIONS = {
     Cause.WAIT: "the same for longer, while the GPU was recorded to wait for an event of another stream",
     Cause.PROFILER: "the profiler's own work was recorded in this time (requests for and flushes of its buffers)",
     Cause.UNSEEN: "the host waited over 1 ms for a GPU on which nothing is recorded: the profiler's wait, or work that is not in the file",
+    Cause.CUT: "nothing at all is recorded for 1 ms and more, though Python's stacks or steps before and after show that something ran",
     Cause.LOST: "a launch had come whose slice is missing: its work may have run here",
     Cause.UNKNOWN: "launched, not begun for more than 50 us, and nothing recorded says why; or the launch itself is not recorded",
 }
@@ -82,7 +84,9 @@ HOST_CAUSES = frozenset(
 LAUNCHING = frozenset({Cause.OPTIMIZER, Cause.DISPATCH, Cause.LATENCY, Cause.COLD})
 """What fewer or cheaper launches would save."""
 
-NOT_COUNTED = frozenset({Cause.START, Cause.CAPTURE, Cause.PROFILER, Cause.UNSEEN, Cause.LOST, Cause.UNKNOWN})
+NOT_COUNTED = frozenset(
+    {Cause.START, Cause.CAPTURE, Cause.PROFILER, Cause.UNSEEN, Cause.CUT, Cause.LOST, Cause.UNKNOWN}
+)
 """Time of which the recording does not say that the program, as it runs on, leaves the GPU idle."""
 
 LATENCY_NS = 50_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +14,15 @@ from reports.trace.categories import Call, Kind
 from reports.trace.columns import Ints
 from reports.trace.gaps import Cause, Layer, Pieces, refine
 from reports.trace.read import Trace
+from reports.trace.steps import step_rows
 
 Rows = NDArray[np.intp]
 
 PAUSE_NS = 200_000
 """Between two operators of a forward pass Python takes 5 to 100 us; what lasts longer is no part of dispatching them."""
+
+BLOCKS_NS = 20_000
+"""A copy whose call takes longer than handing it over does (5 to 10 us) waits for it."""
 
 LONG_NS = 10**6
 TIMES_USUAL = 20
@@ -41,6 +46,8 @@ PREPARING_CODE = re.compile(
 )
 """Files and functions of Python's stack that load or prepare data."""
 
+LOADS = re.compile(r"ModuleLoad|LibraryLoad|LinkComplete|rtcCompile|Graph(?:Instantiate|Upload)", re.IGNORECASE)
+"""Calls that load or build what later launches use."""
 COMPILING = re.compile(
     r"dynamo_timed|compile_fx|compile_inner|\bcompile_file\b|CachingAutotuner\.benchmark|benchmark_all_configs"
 )
@@ -78,6 +85,7 @@ def attribute(trace: Trace, pieces: Pieces, cold: tuple[int, int] | None) -> Pie
                 pieces, pieces.of(Cause.HOST) & (pieces.lane == lane), threads.layers(other, pauses=lane < 0)
             )
     pieces = _unseen(pieces)
+    pieces = refine(pieces, pieces.of(Cause.HOST), [_cut_out(trace)])
     if cold is not None:
         usual = pieces.of(Cause.DISPATCH, Cause.OPTIMIZER, Cause.ALLOCATION, Cause.PYTHON, Cause.HOST)
         pieces = refine(pieces, usual, [(Cause.COLD, np.array([cold[0]]), np.array([cold[1]]))])
@@ -92,6 +100,29 @@ def _unseen(pieces: Pieces) -> Pieces:
     short = waits & (pieces.end - pieces.start < LONG_NS)
     first, last = intervals.union(pieces.start[short], pieces.end[short])
     return refine(pieces, short, [(Cause.SYNC, first, last)])
+
+
+def _cut_out(trace: Trace) -> Layer:
+    """Stretches in which nothing at all is recorded although something ran: stacks were recorded elsewhere, or steps are missing."""
+    slices = trace.slices
+    rows = trace.rows(Kind.OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.FRAME, Kind.OVERHEAD)
+    start, end = intervals.union(slices.start[rows], trace.end[rows])
+    first, last = end[:-1], start[1:]
+    long = last - first >= LONG_NS
+    first, last = first[long], last[long]
+    if not (slices.python_frames or (slices.kind == Kind.FRAME).any()):
+        steps = step_rows(trace)
+        numbers = [int(trace.name(row).partition("#")[2]) for row in steps]
+        jumps = [
+            (int(trace.end[a]), int(slices.start[b]))
+            for (a, i), (b, j) in pairwise(zip(steps, numbers, strict=True))
+            if j > i + 1
+        ]
+        missing = np.zeros(first.size, bool)
+        for before, after in jumps:
+            missing |= (first < after) & (last > before)
+        first, last = first[missing], last[missing]
+    return Cause.CUT, first, last
 
 
 class Threads:
@@ -153,6 +184,7 @@ class Threads:
                 np.concatenate(
                     (
                         self._once[slices.lane[self._once] == lane],
+                        rows(LOADS.search, Kind.RUNTIME),
                         rows(COMPILING.search, Kind.ANNOTATION),
                         rows(COMPILER_CODE.search, Kind.FRAME),
                     )
@@ -162,7 +194,7 @@ class Threads:
             layer(Cause.ALLOCATION, allocations),
             # How long a wait leaves the GPU without work decides what it is: see `_unseen`.
             layer(Cause.UNSEEN, here[runtime & (call == Call.SYNCHRONIZE)]),
-            layer(Cause.SYNC, _long(trace, copies, 50_000)),
+            layer(Cause.SYNC, _long(trace, copies, BLOCKS_NS)),
             layer(Cause.COMMUNICATION, rows(COLLECTIVE.search, Kind.OP, Kind.ANNOTATION)),
             layer(Cause.OPTIMIZER, rows(OPTIMIZER.search, Kind.ANNOTATION, Kind.OP)),
             layer(Cause.COMPUTE, self._computing[slices.lane[self._computing] == lane]),
@@ -178,7 +210,8 @@ class Threads:
         """Beginnings of gaps at which the thread that ended the gap was in a call that waits for the GPU."""
         trace, found = self.trace, []
         waits = trace.rows(Kind.RUNTIME)
-        waits = waits[trace.call[waits] == Call.SYNCHRONIZE]
+        copies = _long(trace, waits[trace.call[waits] == Call.COPY], BLOCKS_NS)
+        waits = np.concatenate((waits[trace.call[waits] == Call.SYNCHRONIZE], copies))
         for lane in np.unique(pieces.lane).tolist():
             own = waits[trace.slices.lane[waits] == lane]
             gaps = np.unique(pieces.gap[pieces.lane == lane])
@@ -207,9 +240,12 @@ def _data_rows(trace: Trace) -> Rows:
         (_named(trace, PREPARES.search, Kind.ANNOTATION), _named(trace, PREPARING_CODE.search, Kind.FRAME))
     )
     kernels = trace.enqueue_rows[np.isin(trace.call[trace.enqueue_rows], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
-    begun = trace.slices.start[kernels]
-    launched = np.searchsorted(begun, trace.end[others]) - np.searchsorted(begun, trace.slices.start[others])
-    return np.concatenate((loading, others[launched == 0]))
+    lane, start = trace.slices.lane, trace.slices.start
+    launches = np.zeros(others.size, np.int64)
+    for thread in np.unique(lane[others]).tolist():
+        own, begun = lane[others] == thread, start[kernels[lane[kernels] == thread]]
+        launches[own] = np.searchsorted(begun, trace.end[others[own]]) - np.searchsorted(begun, start[others[own]])
+    return np.concatenate((loading, others[launches == 0]))
 
 
 def _one_time(trace: Trace) -> Rows:

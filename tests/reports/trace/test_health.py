@@ -117,6 +117,16 @@ def test_a_slice_cannot_hold_several_later_ones_of_its_stream(tmp_path: Path) ->
     assert found.devices[0].busy_us == pytest.approx(101_000) and found.kernels[0].most_us == 2000
 
 
+def test_an_absurd_slice_cannot_hold_even_one_later_slice(tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(20):
+        recording.launch("gemm", 0.5 + 100 * number, 10.5 + 100 * number, 60.5 + 100 * number)
+    recording.launch("copy", 2000.5, 2010.5, 2020.5)
+    [event for event in recording.events if event["name"] == "gemm"][-1]["dur"] = 900_000.0
+    recording.op("aten::mm", 900_000.5, 1_000_000.5)
+    assert noted(recording.analyse(tmp_path)) == {"covers_others": 1}
+
+
 def test_devices_of_several_processes_are_told_apart(tmp_path: Path) -> None:
     for first, second, names in (
         ("[TP00] 0", "[TP01] 0", ["[TP00] 0", "[TP01] 0"]),

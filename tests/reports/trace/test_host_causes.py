@@ -175,3 +175,50 @@ def test_collectives_that_nothing_covers_are_exposed(tmp_path: Path) -> None:
     recording.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 6.5, 510.5, 2010.5, stream=13)
     (device,) = recording.analyse(tmp_path).devices
     assert (device.communication_us, device.exposed_us) == (1500.0, 1000.0)
+
+
+@pytest.mark.parametrize("with_stack", [True, False])
+def test_a_part_that_was_cut_out_of_the_recording_is_no_idle_time(with_stack: bool, tmp_path: Path) -> None:
+    recording = Recording()
+    for number in (1, 2, 3, 40, 41):
+        at = 0.5 + 1000 * number
+        recording.note(f"ProfilerStep#{number}", at, at + 995)
+        recording.op("aten::mm", at + 5, at + 40)
+        recording.launch("sm80_gemm", at + 10, at + 20, at + 985)
+        if with_stack:
+            recording.add("python_function", "train.py(1): step", at, at + 995)
+    found = recording.analyse(tmp_path)
+    assert causes(found)["cut_out"] == pytest.approx(36_005, abs=30)
+    assert found.regimes[0].bound == "compute-bound" and found.regimes[0].counted_busy > 0.95
+
+
+def test_time_of_which_nothing_is_recorded_is_idle_where_no_step_is_missing(tmp_path: Path) -> None:
+    recording = Recording()
+    for at in (0.5, 50_000.5):
+        recording.op("aten::mm", at, at + 40)
+        recording.launch("sm80_gemm", at + 10, at + 20, at + 985)
+    assert causes(recording.analyse(tmp_path))["host_unrecorded"] > 49_000
+
+
+@pytest.mark.parametrize("call", ["cuModuleLoadData", "hipModuleLoad", "cuLibraryLoadData", "cudaGraphInstantiate"])
+def test_what_is_loaded_is_start_up_each_time(call: str, tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(8):
+        at = 0.5 + 2000 * number
+        recording.call(call, at, at + 1000)
+        recording.launch("gemm", at + 1005, at + 1015, at + 1995)
+    assert causes(recording.analyse(tmp_path))["start_up"] >= 7 * 980
+
+
+def test_a_pageable_copy_to_the_host_lets_the_queue_run_dry(tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(10):
+        at = 0.5 + 300 * number
+        recording.op("aten::mm", at, at + 30)
+        recording.launch("gemm", at + 10, at + 20, at + 60)
+        recording.call("cudaMemcpyAsync", at + 40, at + 110)
+        recording.work("Memcpy DtoH (Device -> Pageable)", at + 61, at + 70).update(cat="gpu_memcpy")
+        for later in (150, 200, 250):
+            recording.op("aten::view", at + later, at + later + 20)
+    found = recording.analyse(tmp_path)
+    assert found.regimes[0].bound == "synchronisation-bound"
