@@ -330,6 +330,9 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 _same_device(path, planned.device, machine.device)
                 for case in planned.cases:
                     workload(case.workload).check_again(case)
+            else:
+                engine = engines.beside_fingerprint(planned.engine, machine.facts.get("container", {}).get("container"))
+                planned = msgspec.structs.replace(planned, engine=engine)
             if machine.device != planned.device:
                 planned = msgspec.structs.replace(planned, device=machine.device)
             listed = "" if resumed else sbom.read(os.environ)
@@ -389,7 +392,7 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
     cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
     screen.say(f"preset {planned.preset}: {cases}, {processes} each, {where}; into {path}")
     if not planned.engine.containerised:
-        screen.say(f"not containerised: {planned.engine.reason}")
+        screen.say(f"not in a container that the suite started: {planned.engine.reason}")
     for loss in planned.engine.losses:
         screen.say(f"note: {loss}")
     if planned.device.name:
