@@ -10,8 +10,8 @@ import pytest
 from typer.main import get_command
 
 from suite import display, machine, session
-from suite.__main__ import app
 from suite.bundle.schema import Engine, LaunchRequest
+from suite.commands import app
 from suite.errors import UserError
 from suite.launch.engine import Choice
 from suite.plan import AblationRequest, Request
