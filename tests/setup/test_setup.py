@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ case "$*" in
   "-m pip --version" | --version) echo "Python 3.11.0" ;;
   "-m pip install"*)
     echo "$*" >>$state/calls
+    [ ! -e $state/hang ] || { rm $state/hang; touch $state/hanging; exec sleep 60; }
     [ ! -e $state/die ] || { rm $state/die; kill -9 $PPID; exit 0; }
     case "$*" in
       *https://*)
@@ -184,6 +186,38 @@ def test_an_environment_in_which_pip_was_killed_is_made_anew(checkout: Checkout)
     assert ended.returncode == 0, ended.stderr
     assert "interrupted: starting again" in ended.stdout
     assert not (checkout.root / ".venv" / "half-installed").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("to_group", [False, True])
+def test_an_interrupt_ends_it_at_once_with_one_sentence_and_it_goes_on(
+    checkout: Checkout, number: signal.Signals, to_group: bool
+):
+    (checkout.state / "hang").touch()
+    command = [str(checkout.root / "docker" / "setup")]
+    environment = {
+        **os.environ,
+        "PATH": f"{checkout.state}:{os.environ['PATH']}",
+        "PYTHON": str(checkout.state / "python"),
+    }
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that run in the background have SIGINT ignored, and so would what they start.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
+    while not (checkout.state / "hanging").exists():
+        assert process.poll() is None
+    for _ in range(2):
+        os.killpg(process.pid, number) if to_group else process.send_signal(number)
+    _, said = process.communicate(timeout=10)
+    assert (process.returncode, said) == (128 + number, "setup: interrupted; run it again, and it goes on.\n")
+    ended = checkout.setup()
+    assert ended.returncode == 0, ended.stderr
+    assert "interrupted: starting again" in ended.stdout
 
 
 def test_two_setups_at_once_install_once(checkout: Checkout):
