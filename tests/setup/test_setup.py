@@ -194,7 +194,8 @@ def test_an_interrupt_ends_it_at_once_with_one_sentence_and_it_goes_on(
     checkout: Checkout, number: signal.Signals, to_group: bool
 ):
     (checkout.state / "hang").touch()
-    command = [str(checkout.root / "docker" / "setup")]
+    # Tests that run in the background have SIGINT ignored, and so would what they start.
+    command = ["env", "--default-signal", str(checkout.root / "docker" / "setup")]
     environment = {
         **os.environ,
         "PATH": f"{checkout.state}:{os.environ['PATH']}",
@@ -206,8 +207,6 @@ def test_an_interrupt_ends_it_at_once_with_one_sentence_and_it_goes_on(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Tests that run in the background have SIGINT ignored, and so would what they start.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     while not (checkout.state / "hanging").exists():
         assert process.poll() is None
