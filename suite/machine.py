@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import psutil
 
 from suite.ablate import CONTAINER
 from suite.arms import ARMS
-from suite.bundle.program import WANT_OF_MEMORY
+from suite.bundle.program import WANT_OF_MEMORY, memory_limit
 from suite.bundle.schema import SCHEMA_VERSION, Device, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
 from suite.device import registry
 from suite.errors import UserError
@@ -286,18 +285,11 @@ def why_no_torch(status: int, said: str, memory: str) -> str:
 def memory_in_words() -> str:
     """How much memory a process may have, where that is less than PyTorch was seen to need; else empty."""
     limit = cgroup.memory_limit(Path("/")).value
-    address = resource.getrlimit(resource.RLIMIT_AS)[0]
-    data = resource.getrlimit(resource.RLIMIT_DATA)[0]
     available = psutil.virtual_memory().available
-    found = {
-        "ulimit -v": (address, TORCH_ADDRESS_BYTES),
-        "ulimit -d": (data, TORCH_ADDRESS_BYTES),
-        "the control group": (limit or available, TORCH_BYTES),
-        "the machine": (available, TORCH_BYTES),
-    }
-    short = {name: given for name, (given, need) in found.items() if 0 <= given < need}
-    name = min(short, key=lambda each: short[each], default="")
-    return f"{name} allows {short[name] / 2**20:.0f} MiB" if name else ""
+    found = {"the control group": limit or available, "the machine": available}
+    name = min(found, key=lambda each: found[each])
+    of_machine = f"{name} has {found[name] / 2**20:.0f} MiB" if found[name] < TORCH_BYTES else ""
+    return memory_limit(TORCH_ADDRESS_BYTES) or of_machine
 
 
 def toolchain_cache() -> Path:

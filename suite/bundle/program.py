@@ -23,6 +23,9 @@ PATIENCE_S = 10.0
 """For so long after a signal further ones say nothing new: Ctrl-C reaches a program from the terminal and from make, and people press it
 twice. Later ones count again, so that nothing can hang for good."""
 
+LEAST_BYTES = 1 << 30
+"""With less address space linear algebra libraries were seen to end a process with words of their own, or never to come back."""
+
 WANT_OF_MEMORY = re.compile(
     r"MemoryError|[Cc]annot allocate memory|can't allocate memory|out of memory|bad_alloc|failed to map segment"
     r"|unable to allocate necessary resources|memory exhausted|Unable to allocate|can't start new thread"
@@ -87,6 +90,11 @@ def run(commands: str, *, quiet_libraries: bool = False) -> NoReturn:
     listen()
     try:
         _speak_utf8()
+        if limit := memory_limit(LEAST_BYTES):
+            _end(
+                REFUSED,
+                f"there is too little memory to work in: {limit}, and this starts with {LEAST_BYTES >> 20} MiB or more.",
+            )
         if quiet_libraries:
             _quieten()
         importlib.import_module(commands).app()
@@ -99,6 +107,11 @@ def run(commands: str, *, quiet_libraries: bool = False) -> NoReturn:
         if not short_of_memory(error):
             raise
         _end(REFUSED, f"there is too little memory to work in ({memory_limit() or plain(error)}); allow more.")
+    finally:
+        if _Signals.number:
+            # The interpreter puts the default back while it ends, and a repeated signal would change the exit status.
+            for number in SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
     raise SystemExit(0)
 
 
@@ -129,13 +142,13 @@ def short_of_memory(error: BaseException) -> bool:
     return isinstance(error, ImportError | RuntimeError | OSError) and bool(WANT_OF_MEMORY.search(str(error)))
 
 
-def memory_limit() -> str:
-    """This process's own limit of memory in words; empty when it has none. (A control group's is told by the fingerprint.)"""
+def memory_limit(below: float = float("inf")) -> str:
+    """This process's own limit of memory in words; empty when it has none `below` so many bytes. (A control group's is told elsewhere.)"""
     import resource
 
     limits = {"ulimit -v": resource.RLIMIT_AS, "ulimit -d": resource.RLIMIT_DATA}
     found = {name: resource.getrlimit(kind)[0] for name, kind in limits.items()}
-    given = {name: value for name, value in found.items() if value != resource.RLIM_INFINITY}
+    given = {name: value for name, value in found.items() if 0 <= value < below}
     if not given:
         return ""
     name = min(given, key=lambda each: given[each])
