@@ -36,12 +36,15 @@ def start(folder: Path, body: str, prefix: tuple[str, ...] = (), **environment: 
 
 @pytest.mark.parametrize("number", program.SIGNALS)
 def test_a_signal_once_or_twice_ends_it_with_one_sentence_and_its_status(tmp_path: Path, number: int) -> None:
-    started = start(tmp_path, "print('ready', flush=True)\ntry:\n    time.sleep(60)\nexcept Exception: pass")
+    kill = f"os.kill(os.getpid(), {int(number)})"
+    body = f"class Last:\n    def __del__(self, os=os): {kill}\nglobals()['last'] = Last()\nprint('ready', flush=True)"
+    body += f"\ntry: time.sleep(60)\nfinally:\n    {kill}\n    time.sleep(0.01)\n    print('put in order', flush=True)"
+    started = start(tmp_path, body)
     assert started.stdout and started.stdout.readline() == "ready\n"
     started.send_signal(number)
     os.killpg(started.pid, number)
-    _, said = started.communicate(timeout=10)
-    assert (started.returncode, said) == (128 + number, INTERRUPTED)
+    told, said = started.communicate(timeout=10)
+    assert (started.returncode, told, said) == (128 + number, "put in order\n", INTERRUPTED)
 
 
 def test_a_block_that_is_held_is_finished_first(tmp_path: Path) -> None:
