@@ -173,5 +173,5 @@ lock: setup-dev ## Refresh the locked packages from pyproject.toml
 	@docker/lock
 
 clean: ## Remove .venv and caches; results stay
-	rm -rf .venv .venv.lock .venv.log .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv.lock .venv.log .venv.interrupted .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find suite reports tests -name __pycache__ -type d -prune -exec rm -rf {} +
