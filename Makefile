@@ -2,6 +2,8 @@
 PRESET ?= quick
 OUTPUT ?= results
 # Recipes read the variables from the environment, so that spaces and quotes in a value reach the program as they are.
+# A path is what was typed: make would take what follows a $ in it for a name of its own.
+$(foreach name,OUTPUT RUN RUNS BASELINE TRACE TABLE AGAINST MODEL_DIR,$(if $(filter-out undefined default,$(origin $(name))),$(eval override export $(name) := $$(value $(name)))))
 export PRESET OUTPUT
 MAKEFLAGS += --no-print-directory
 PYTHON_ENV := .venv/bin/python
@@ -171,5 +173,5 @@ lock: setup-dev ## Refresh the locked packages from pyproject.toml
 	@docker/lock
 
 clean: ## Remove .venv and caches; results stay
-	rm -rf .venv .venv.lock .venv.log .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv.lock .venv.log .venv.interrupted .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find suite reports tests -name __pycache__ -type d -prune -exec rm -rf {} +

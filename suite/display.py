@@ -190,11 +190,13 @@ class Live(Display):
             f"{'✓' if good else '✗'} {unit.title}  {result}",
             markup=False,
             highlight=False,
+            soft_wrap=True,
             style=None if good else "red",
         )
 
     def say(self, message: str) -> None:
-        self._console.print(message, markup=False, highlight=False)
+        # The terminal wraps by itself, and a path in the sentence can then be copied whole.
+        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 def duration(seconds: float) -> str:

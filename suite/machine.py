@@ -14,14 +14,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from suite.ablate import CONTAINER
 from suite.arms import ARMS
+from suite.bundle.program import WANT_OF_MEMORY, memory_limit
 from suite.bundle.schema import SCHEMA_VERSION, Device, Effective, Fact, Finding, Fingerprint, LaunchRequest, Run
 from suite.device import registry
 from suite.errors import UserError
 from suite.fingerprint import host
 from suite.fingerprint.collect import collect
+from suite.fingerprint.container import cgroup
 from suite.fingerprint.redact import names_to_hide, redact_struct
 from suite.launch import command, libraries, near_device, settings, topology
 from suite.launch.contained import launch_in
@@ -32,8 +35,14 @@ from suite.launch.rehearsal import rehearse
 from suite.probe import Probe
 from suite.profiling.compilation import CACHE_VARIABLE
 from suite.protocol import Role
+from suite.supervise import signal_name
 
 PROBE_TIMEOUT_S = 600
+TEXT = {"PYTHONUTF8": "1"}
+"""Inductor reads and writes generated code in the locale's encoding, and the code holds signs that ASCII has not."""
+TORCH_BYTES, TORCH_ADDRESS_BYTES = 600 << 20, 3 << 30
+"""Below these a failure to start PyTorch is put down to memory: what the probe was seen to hold, and to have mapped, and half as much."""
+OPENMP_SETTING = re.compile(r"\[?host\]?|\s*(KMP|OMP|GOMP)_\w+\s*=|OPENMP DISPLAY|OMP: Info|_OPENMP")
 STALE_CACHE_S = 7 * 24 * 3600
 
 
@@ -70,6 +79,7 @@ class Machine:
             # The run has resolved what a model needs; a worker must never wait for a network.
             "HF_HUB_OFFLINE": "1",
             "PYTHONUNBUFFERED": "1",
+            **TEXT,
         }
 
     def fingerprint(self, run: Run, effectives: Sequence[Effective], machine: Sequence[Finding] = ()) -> Fingerprint:
@@ -105,10 +115,10 @@ class Machine:
 
 def cache_root() -> Path:
     """Where runs keep their compiler caches: the user's cache directory, or the temporary one when that cannot be written."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "speedproof"
     try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "speedproof"
         root.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except (OSError, RuntimeError):  # not writable; or a user without a home
         return Path(tempfile.gettempdir()) / "speedproof"
     return root if os.access(root, os.W_OK) else Path(tempfile.gettempdir()) / "speedproof"
 
@@ -154,7 +164,7 @@ def _levels(
         }
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
-        passed = ("TORCHINDUCTOR_CACHE_DIR", CACHE_VARIABLE, "HF_HUB_OFFLINE", "PYTHONUNBUFFERED")
+        passed = ("TORCHINDUCTOR_CACHE_DIR", CACHE_VARIABLE, "HF_HUB_OFFLINE", "PYTHONUNBUFFERED", *TEXT)
         launches.append(launch_in(run.ablation.engine, plan(None), run.launch, folders, passed))
     return launches
 
@@ -240,6 +250,7 @@ def _probe(launch: command.Launch, device: Device) -> Probe:
         **launch.environ(os.environ),
         **registry.traits(device).environment,
         "TORCHINDUCTOR_CACHE_DIR": str(toolchain_cache()),
+        **TEXT,
     }
     try:
         done = subprocess.run(
@@ -254,9 +265,31 @@ def _probe(launch: command.Launch, device: Device) -> Probe:
         raise UserError(f"PyTorch could not be tried ({error}); type `make setup` to mend the environment.") from error
     lines = [line for line in done.stdout.splitlines() if line.strip()]
     if done.returncode or not lines:
-        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["it printed nothing"])[-1]
-        raise UserError(f"PyTorch does not work here ({last}); type `make setup` to mend the environment.")
+        raise UserError(why_no_torch(done.returncode, done.stderr.decode(errors="replace"), memory_in_words()))
     return msgspec.json.decode(lines[-1], type=Probe)
+
+
+def why_no_torch(status: int, said: str, memory: str) -> str:
+    """Why the probe failed, in a sentence. `said` is its standard error, `memory` what a process may use here, empty if that is enough."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    ended = f"it ended with {signal_name(-status)}" if status < 0 else f"it ended with status {status}"
+    wanted = [line for line in lines if WANT_OF_MEMORY.search(line)]
+    if memory or wanted:
+        of = f" ({memory})" if memory else ""
+        return f"there is too little memory for PyTorch{of}: {(wanted or [ended])[-1]}; allow it more."
+    # What OpenMP prints of its settings, on request, is no reason.
+    last = next((line for line in reversed(lines) if not OPENMP_SETTING.match(line)), ended)
+    return f"PyTorch does not work here ({last}); type `make setup` to mend the environment."
+
+
+def memory_in_words() -> str:
+    """How much memory a process may have, where that is less than PyTorch was seen to need; else empty."""
+    limit = cgroup.memory_limit(Path("/")).value
+    available = psutil.virtual_memory().available
+    found = {"the control group": limit or available, "the machine": available}
+    name = min(found, key=lambda each: found[each])
+    of_machine = f"{name} has {found[name] / 2**20:.0f} MiB" if found[name] < TORCH_BYTES else ""
+    return memory_limit(TORCH_ADDRESS_BYTES) or of_machine
 
 
 def toolchain_cache() -> Path:

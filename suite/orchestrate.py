@@ -10,8 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +20,7 @@ import psutil
 from suite import rules, telemetry
 from suite.allocate import Wish, decide, ended_well, is_settled, pairs_for
 from suite.bundle import manifest, reader, schema
+from suite.bundle.program import Stopped, held
 from suite.bundle.writer import FINGERPRINT, RUN, Bundle, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
@@ -82,18 +82,20 @@ class Orchestrator:
         """Run every unit that is not done yet; returns run.json's final state.
 
         Raises:
-            KeyboardInterrupt: after the bundle was closed as "interrupted".
+            Stopped: after the bundle was closed as "interrupted"; or as "complete", when everything was measured by then.
             UserError: when results cannot be written any more; the bundle stays as it is.
         """
         try:
             with self.watch:
                 self._run_everything()
-        except KeyboardInterrupt:
-            self.bundle.event(schema.Noted(at=now(), message="interrupted by the user"))
-            self._close("interrupted")
+        except Stopped:
+            with held():
+                self.bundle.event(schema.Noted(at=now(), message="interrupted by the user"))
+                self._close("interrupted")
             raise
         whole = not self._remaining("measure") and not self._remaining("profile")
-        self._close("complete" if whole else "incomplete")
+        with held():
+            self._close("complete" if whole else "incomplete")
         if whole:
             # A run that will be continued still needs it: its later processes compile from this cache.
             shutil.rmtree(self.machine.cache, ignore_errors=True)
@@ -244,7 +246,7 @@ class Orchestrator:
         began = time.monotonic_ns()
         try:
             end = self._supervise(unit, assignment)
-        except KeyboardInterrupt:
+        except Stopped:
             spent = time.monotonic_ns() - began
             end = Ended("interrupted", "stopped by the user", None, None, spent, None)
             self._record_end(unit, assignment.incarnation, end)
@@ -393,18 +395,3 @@ def memory_ceiling() -> int:
     limit = cgroup.memory_limit(Path("/")).value
     available = psutil.virtual_memory().available
     return int((min(available, limit) if limit else available) * 0.9)
-
-
-@contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end a run as cleanly as Ctrl-C does."""
-    import signal
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -147,7 +147,7 @@ def in_container(bundle: Loaded) -> Iterator[str]:
     if bundle.run.ablation and bundle.run.ablation.engine:
         return  # it measures both sides
     if not engine.containerised:
-        yield "not containerised"
+        yield "not in a container that the suite started"
         return
     if engine.image_digest is None:
         yield "the image's digest is unknown"

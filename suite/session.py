@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import resource
+import shutil
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,8 +12,11 @@ from pathlib import Path
 
 import msgspec
 
+from suite import places
 from suite.ablate import plan_ablation
 from suite.bundle import reader, schema
+from suite.bundle.errors import BundleError
+from suite.bundle.program import Stopped, held
 from suite.bundle.writer import FINGERPRINT, RUN, SBOM, Bundle, unwritable, write_bytes
 from suite.cases import workload
 from suite.clocktime import now
@@ -27,10 +29,8 @@ from suite.launch import engine as engines
 from suite.launch import sbom
 from suite.launch.command import STEERING
 from suite.machine import Machine, cache_root, prepare
-from suite.orchestrate import Orchestrator, sigterm_as_interrupt
+from suite.orchestrate import Orchestrator
 from suite.plan import Request, launch_variables, plan, source
-
-MANY_FILES = 16384
 
 ENGINE_FAILED = (125, 126, 127)
 """Exit statuses of `docker run` and `podman run` when the engine, and not the program in the container, failed."""
@@ -47,11 +47,14 @@ class Options:
 
 
 class Interrupted(Exception):
-    """The user stopped the run; the bundle is closed."""
+    """A signal stopped the run. Its `bundle` can be continued, or is `complete`; None when nothing is left of the run."""
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__(run_id)
-        self.run_id = run_id
+    def __init__(self, bundle: Path | None, status: int) -> None:
+        super().__init__(status)
+        self.bundle, self.status, self.complete = bundle, status, False
+        if bundle:
+            with suppress(BundleError):
+                self.complete = reader.read_run(bundle).status == "complete"
 
 
 def run(request: Request, options: Options, screen: Display) -> Path | int:
@@ -59,20 +62,34 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
 
     Raises:
         UserError, BundleError: one sentence about what is wrong and what to do.
-        Interrupted: after Ctrl-C or SIGTERM.
+        Interrupted: after a signal.
     """
-    _allow_many_files()
+    places.check(options.output, {"RUN": options.resume, "MODEL_DIR": request.model_dir or ""})
+    places.allow_many_files()
+    continued = reader.find_run(options.output, options.resume) if options.resume else None
+    new = [folder for folder in (options.output, *options.output.parents) if not folder.exists()]
+    try:
+        return _run(request, options, continued, screen)
+    except BaseException as error:
+        for folder in new:
+            # Only those that are empty: a run that did not begin leaves nothing behind.
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, Stopped):
+            raise Interrupted(continued, error.status) from None
+        raise
+
+
+def _run(request: Request, options: Options, continued: Path | None, screen: Display) -> Path | int:
     # Everything that a mistyped word can spoil comes before an engine is chosen: it must not wait for an image to be built.
     if request.model_dir:
         # Workers look for the weights there; the bundle holds their hashes and no path.
         os.environ["MODEL_DIR"] = request.model_dir
-    continued = reader.find_run(options.output, options.resume) if options.resume else None
     planned = _continued(continued) if continued else _planned(request, options.argv)
     if continued and (ignored := _ignored(request, planned)):
         screen.say(
             f"note: a continued run keeps its own plan; {', '.join(ignored)} {'is' if len(ignored) == 1 else 'are'} ignored"
         )
-    _can_be_written(options.output)
     place = engines.Place(
         output=options.output,
         model_dir=Path(request.model_dir) if request.model_dir else None,
@@ -91,25 +108,12 @@ def run(request: Request, options: Options, screen: Display) -> Path | int:
         _same_image(continued, planned.engine, choice.engine)
         return _lead(continued, planned, screen, resumed=True)
     path = options.output / planned.run_id
-    try:
-        path.mkdir(parents=True)
-    except OSError as error:
-        raise unwritable(path, error) from error
     apart = registry.traits(planned.device).no_container
     if apart and not choice.engine.containerised:
         choice = engines.Choice(engines.native(apart), starts_container=False)
     if options.engine != "auto" and not apart:
         planned = msgspec.structs.replace(planned, command=f"{planned.command} ENGINE={options.engine}")
     return _lead(path, msgspec.structs.replace(planned, engine=choice.engine), screen, resumed=False)
-
-
-def _allow_many_files() -> None:
-    """Telemetry keeps several files of every CPU open: on a machine of hundreds of CPUs more than the usual soft limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (max(soft, min(hard, MANY_FILES)) if hard != -1 else MANY_FILES, hard)
-        )
 
 
 def _planned(request: Request, argv: list[str]) -> schema.Run:
@@ -149,24 +153,6 @@ def _engine_wanted(planned: schema.Run, options: Options) -> str:
             "leave ENGINE out."
         )
     return planned.engine.name
-
-
-def _can_be_written(output: Path) -> None:
-    """Refuse at once what would fail after an image was built. What the container's user may do is tried later, in a container.
-
-    Raises:
-        BundleError: a folder that this user cannot write, or make.
-    """
-    try:
-        nearest = next(folder for folder in (output.absolute(), *output.absolute().parents) if folder.exists())
-        if not nearest.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not os.access(nearest, os.W_OK | os.X_OK):
-            read_only = os.statvfs(nearest).f_flag & os.ST_RDONLY
-            number = errno.EROFS if read_only else errno.EACCES
-            raise OSError(number, os.strerror(number))
-    except OSError as error:
-        raise unwritable(output, error) from error
 
 
 def _same_image(path: Path, before: schema.Engine, now: schema.Engine) -> None:
@@ -235,8 +221,9 @@ def _in_container(choice: engines.Choice, request: Request, options: Options, sc
     with subprocess.Popen(command) as process:
         try:
             status = process.wait()
-        except KeyboardInterrupt:
-            # The engine hands the interrupt on; the run inside closes its bundle before it ends.
+        except Stopped as stopped:
+            # The engine hands the signal on; the run inside closes its bundle before it ends.
+            process.send_signal(stopped.number)
             status = process.wait()
     if status in ENGINE_FAILED:
         raise UserError(
@@ -313,10 +300,21 @@ def _continued(path: Path) -> schema.Run:
     return msgspec.structs.replace(old, status="running", stretches=[*old.stretches, schema.Stretch(started_at=now())])
 
 
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
 def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) -> Path:
-    bundle = Bundle(path)
-    with sigterm_as_interrupt(), bundle.exclusively():
-        try:
+    bundle, made = Bundle(path), False
+    try:
+        if not resumed:
+            with held():
+                _make(path)
+                made = True
+        with bundle.exclusively():
             screen.say("looking at the machine ...")
             # Of this process too: workers and the probe inherit its environment.
             cleared = registry.clear(planned.device, os.environ)
@@ -330,6 +328,9 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 _same_device(path, planned.device, machine.device)
                 for case in planned.cases:
                     workload(case.workload).check_again(case)
+            else:
+                engine = engines.beside_fingerprint(planned.engine, machine.facts.get("container", {}).get("container"))
+                planned = msgspec.structs.replace(planned, engine=engine)
             if machine.device != planned.device:
                 planned = msgspec.structs.replace(planned, device=machine.device)
             listed = "" if resumed else sbom.read(os.environ)
@@ -337,9 +338,10 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 write_bytes(path / SBOM, listed)
                 engine = msgspec.structs.replace(planned.engine, sbom_sha256=sbom.digest(listed))
                 planned = msgspec.structs.replace(planned, engine=engine)
-            bundle.document(RUN, planned)
-            if not resumed:
-                bundle.document(FINGERPRINT, machine.fingerprint(planned, []))
+            with held():
+                bundle.document(RUN, planned)
+                if not resumed:
+                    bundle.document(FINGERPRINT, machine.fingerprint(planned, []))
             if isinstance(listed, str) and listed:
                 bundle.event(schema.Noted(at=now(), message=f"no list of the image's software: {listed}"))
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
@@ -349,13 +351,14 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 screen.say(f"note: {sentence}")
             _announce(planned, machine, path, screen)
             Orchestrator(bundle, planned, machine, screen, watch).lead()
-        except KeyboardInterrupt:
-            raise Interrupted(planned.run_id) from None
-        except UserError:
-            # A run that never began leaves no empty folder behind.
-            with suppress(OSError):
-                path.rmdir()
-            raise
+    except BaseException as error:
+        begun = (path / RUN).is_file()
+        if made and not begun:
+            # Nothing of it can be continued.
+            shutil.rmtree(path, ignore_errors=True)
+        if begun and isinstance(error, Stopped):
+            raise Interrupted(path, error.status) from None
+        raise
     return path
 
 
@@ -389,7 +392,7 @@ def _announce(planned: schema.Run, machine: Machine, path: Path, screen: Display
     cases, processes = counted(len(planned.cases), "case"), counted(planned.procedure.processes, "process")
     screen.say(f"preset {planned.preset}: {cases}, {processes} each, {where}; into {path}")
     if not planned.engine.containerised:
-        screen.say(f"not containerised: {planned.engine.reason}")
+        screen.say(f"not in a container that the suite started: {planned.engine.reason}")
     for loss in planned.engine.losses:
         screen.say(f"note: {loss}")
     if planned.device.name:

@@ -71,7 +71,7 @@ class Supervisor:
         """Start the worker, hand it `assignment(progress descriptor)`, watch it and say how it ended.
 
         Raises:
-            KeyboardInterrupt: after the worker's whole process group was stopped.
+            Stopped: after the worker's whole process group was stopped.
         """
         read, write = os.pipe()
         begin = time.monotonic_ns()

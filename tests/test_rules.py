@@ -66,7 +66,10 @@ def test_a_run_that_meets_every_rule_has_no_complaint(tmp_path: Path) -> None:
     [
         ({"preset": "smoke"}, "never publishable"),
         ({"status": "interrupted"}, "the run is interrupted"),
-        ({"engine": schema.Engine(name="native", containerised=False, reason="")}, "not containerised"),
+        (
+            {"engine": schema.Engine(name="native", containerised=False, reason="")},
+            "not in a container that the suite started",
+        ),
         ({"engine": replace(ENGINE, image_digest=None)}, "digest is unknown"),
         ({"engine": replace(ENGINE, sbom_sha256=None)}, "software is not listed"),
         ({"engine": replace(ENGINE, sbom_sha256="0" * 64)}, "not the list that the image had"),

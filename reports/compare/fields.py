@@ -149,7 +149,9 @@ def _plan(run: schema.Run) -> dict[str, Known]:
         "run.settings": Known(True, run.launch.settings),
         "run.threads": Known(True, run.launch.threads or "one a core"),
         "run.smt": Known(True, run.launch.smt),
-        "run.engine": Known(True, f"{engine.name}, {'' if engine.containerised else 'not '}containerised"),
+        "run.engine": Known(
+            True, f"{engine.name}, {'' if engine.containerised else 'not '}in a container of the suite's"
+        ),
         "run.image_digest": Known(
             engine.image_digest is not None or not engine.containerised, engine.image_digest or "none"
         ),

@@ -301,7 +301,8 @@ def _software(facts: Facts) -> dict[str, Value]:
 
 def _hardware_notes(facts: Facts) -> str:
     hypervisor, smt = facts.text("cpu", "hypervisor"), facts.value("cpu", "smt_active")
-    nodes = facts.value("memory", "node_total_bytes") or facts.value("memory", "nodes")
+    known = ("node_total_bytes", "node_distances", "nodes")
+    nodes = next(filter(None, (facts.value("memory", name) for name in known)), None)
     ecc = facts.gpus("ecc", bool)
     return _joined(
         (

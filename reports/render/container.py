@@ -9,7 +9,7 @@ from suite.bundle.writer import SBOM
 def where(engine: Engine) -> str:
     """Engine, image and digest in a clause; or why there was none."""
     if not engine.containerised:
-        return f"not containerised: {engine.reason}"
+        return f"not in a container that the suite started: {engine.reason}"
     parts = [_engine(engine), f"image {engine.image or 'unnamed'}"]
     parts[1] += f" ({engine.image_digest})" if engine.image_digest else ""
     parts += [f"its software listed in {SBOM} (sha256:{engine.sbom_sha256})"] if engine.sbom_sha256 else []

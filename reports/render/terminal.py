@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -90,8 +92,8 @@ def summary_lines(
 
 def _wrapped(about: str, text: Text, console: Console) -> Iterator[Text]:
     """A paragraph with its hanging indent; signs that the terminal cannot show are replaced."""
-    width = max(console.width - MARGIN, 20)
-    for number, line in enumerate(text.wrap(console, width, no_wrap=False)):
+    breaks = [] if text.no_wrap else _breaks(text.plain, max(console.width - MARGIN, 20))
+    for number, line in enumerate(text.divide(breaks)):
         line.rstrip()
         style = STYLES.get(about, "bold")
         result = Text.assemble((f"{about if number == 0 else '':<{MARGIN}}", style), line)
@@ -99,6 +101,22 @@ def _wrapped(about: str, text: Text, console: Console) -> Iterator[Text]:
         if result.plain.encode(encoding, "replace").decode(encoding) != result.plain:
             result = Text(result.plain.encode(encoding, "replace").decode(encoding))
         yield result
+
+
+def _breaks(text: str, width: int) -> list[int]:
+    """Where lines of `width` cells begin, after the first: at words, which are never broken. What is too long for a line can be copied."""
+    starts, used = [], 0
+    for word in re.finditer(r"[^ ]+ *", text):
+        if used and used + cell_len(word[0].rstrip()) > width:
+            starts.append(word.start())
+            used = 0
+        used += cell_len(word[0])
+    return starts
+
+
+def _path(text: str) -> Text:
+    """A path on a line of its own: blanks in it are no places to break at."""
+    return Text(text, no_wrap=True)
 
 
 def _entries(
@@ -110,7 +128,8 @@ def _entries(
     against: Against | None,
 ) -> Iterator[Entry]:
     # Names come from the trace: they are Text, in which brackets are only brackets.
-    yield "Trace", Text(f"{shown_path(Path(analysis.trace.path))}, {device_line(analysis)}")
+    yield "Trace", _path(f"{shown_path(Path(analysis.trace.path))},")
+    yield "", Text(device_line(analysis))
     health = trust(analysis)
     yield (
         "Trust",
@@ -138,10 +157,8 @@ def _entries(
         Text(", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count) or "none asked"),
     )
     if page:
-        yield (
-            "Look next",
-            Text(f"the timeline, every finding with its explanation, and all numbers: {plain(str(page))}"),
-        )
+        yield "Look next", Text("the timeline, every finding with its explanation, and all numbers:")
+        yield "", _path(plain(str(page)))
 
 
 def _idle(analysis: Analysis) -> Iterator[Entry]:

@@ -43,10 +43,13 @@ def write_bytes(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
-    except OSError as error:
+    except BaseException as error:
+        # A signal too may come between the two: nothing half-written stays.
         with suppress(OSError):
             beside.unlink()
-        raise unwritable(path, error) from error
+        if isinstance(error, OSError):
+            raise unwritable(path, error) from error
+        raise
 
 
 def write_document(path: Path, document: Row) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -176,19 +177,29 @@ def _hanging(lead: str, text: str, width: int, lead_style: str, body: str = "") 
 
 
 def _wrap(text: str, width: int) -> list[str]:
-    """Lines of at most `width`: broken at spaces, in a word that is too long after a comma, a colon or a slash, else anywhere."""
+    """Lines of at most `width`: broken at spaces, in a word that is too long between its settings; a path is never broken."""
     words = [piece for word in text.split() for piece in _pieces(word, width)]
-    return textwrap.wrap(" ".join(words), width, break_long_words=True, break_on_hyphens=False)
+    return textwrap.wrap(" ".join(words), width, break_long_words=False, break_on_hyphens=False)
 
 
 def _pieces(word: str, width: int) -> Iterator[str]:
-    while len(word) > width:
-        cut = max(word.rfind(sign, 0, width) for sign in ",:/") + 1
-        if cut <= 1:
-            break
-        yield word[:cut]
-        word = word[cut:]
-    yield word
+    piece = ""
+    for part in _parts(word) if len(word) > width else [word]:
+        if piece and len(piece + part) > width:
+            yield piece
+            piece = ""
+        piece += part
+    yield piece
+
+
+def _parts(word: str) -> Iterator[str]:
+    """A setting's parts: up to its signs, but within a path none is one (a colon before a slash is between two paths)."""
+    start = 0
+    for sign in re.finditer("[,:=]", word):
+        if "/" not in word[: sign.end()] or word.startswith(":/", sign.start()):
+            yield word[start : sign.end()]
+            start = sign.end()
+    yield word[start:]
 
 
 def show(diagnosis: Diagnosis, file: TextIO | None = None) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from suite.bundle.schema import Engine
+from suite.bundle.schema import Engine, Fact
 from suite.errors import UserError
 from suite.launch import build_failure, cpuset, handover, topology, trial
 from suite.launch.engine_facts import (
@@ -102,8 +102,18 @@ def run_command(argv: Sequence[str], timeout_s: float, log: Path | None) -> Answ
 
 
 def native(reason: str) -> Engine:
-    """Return the engine that is none, and why it is none: in a clause that may follow "not containerised: "."""
+    """Return the engine that is none, and why it is none: in a clause that may follow "not in a container that the suite started: "."""
     return Engine(name="native", containerised=False, reason=reason)
+
+
+def beside_fingerprint(engine: Engine, container: Fact | None) -> Engine:
+    """The engine with a reason that agrees with the fingerprint: a native run may be inside of a container that something else started."""
+    if engine.containerised or container is None or container.value in (None, "none"):
+        return engine
+    return msgspec.structs.replace(
+        engine,
+        reason=f"{engine.reason}; by {container.source} this is one that something else started ({container.value})",
+    )
 
 
 def choose(

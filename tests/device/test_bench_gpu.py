@@ -290,18 +290,18 @@ def test_an_interrupted_run_has_the_walkthroughs_files_of_what_was_profiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from suite import session
-    from suite.__main__ import INTERRUPTED, lead
+    from suite.commands import lead
     from suite.plan import Request
 
     def stopped(*_: object) -> Path:
-        raise session.Interrupted(SAMPLE.name)
+        raise session.Interrupted(tmp_path / SAMPLE.name, 143)
 
     shutil.copytree(SAMPLE, tmp_path / SAMPLE.name)
     monkeypatch.setattr(session, "run", stopped)
     request = Request("smoke", "matmul_add", "inductor", device=schema.Device(kind="cuda"), walkthrough=True)
     with pytest.raises(SystemExit) as ended:
         lead(request, tmp_path, "native", "", quiet=True, json=False)
-    assert ended.value.code == INTERRUPTED
+    assert ended.value.code == 143
     written = sorted(path.name for path in (tmp_path / SAMPLE.name / "traces" / "01_matmul_add").iterdir())
     arms = [f"{size}_bf16_cold_{arm}" for size in (4096, 64) for arm in ("compile", "eager")]
     assert written == [f"{name}.{kind}" for name in arms for kind in ("json", "txt")]

@@ -152,7 +152,7 @@ def test_a_continued_run_says_whether_the_walkthroughs_files_can_come_of_it() ->
 def test_files_that_cannot_be_written_or_do_not_exist_are_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from suite.__main__ import _walkthrough_files
+    from suite.commands import _walkthrough_files
     from suite.profiling import walkthrough
 
     def fails(bundle: Path) -> list[Path]:

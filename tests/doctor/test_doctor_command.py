@@ -21,7 +21,7 @@ HEAVY = ("torch", "transformers", "matplotlib", "scipy", "numpy", "weasyprint")
 def doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     program = (
         "import sys\n"
-        "from suite.__main__ import app\n"
+        "from suite.commands import app\n"
         "try:\n"
         "    app(sys.argv[1:])\n"
         "finally:\n"

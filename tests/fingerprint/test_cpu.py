@@ -95,6 +95,41 @@ def test_a_micro_architecture_needs_vendor_and_flags() -> None:
     assert other is not None and other.level == "x86_64_v3" and other.name != "haswell"
 
 
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "stepping", "name"),
+    [
+        ("GenuineIntel", 6, 207, 2, "Emerald Rapids"),
+        ("GenuineIntel", 6, 85, 4, "Skylake"),
+        ("GenuineIntel", 6, 85, 7, "Cascade Lake"),
+        ("GenuineIntel", 6, 85, 11, "Cooper Lake"),
+        ("GenuineIntel", 6, 254, 0, None),
+        ("GenuineIntel", 15, 207, 0, None),
+        ("AuthenticAMD", 25, 1, 1, "Zen 3"),
+        ("AuthenticAMD", 25, 17, 1, "Zen 4"),
+        ("AuthenticAMD", 26, 2, 1, "Zen 5"),
+        ("HygonGenuine", 24, 1, 1, None),
+    ],
+)
+def test_a_processors_name_comes_from_its_numbers_or_is_unknown(
+    vendor: str, family: int, model: int, stepping: int, name: str | None
+) -> None:
+    record = {"vendor_id": vendor, "cpu family": f"{family}", "model": f"{model}", "stepping": f"{stepping}"}
+    assert microarchitecture.x86_model(record) == name
+
+
+def test_what_the_flags_look_like_stands_beside_the_name_and_is_none(tmp_path: Path) -> None:
+    flags_seen = " ".join(TARGETS["icelake"].features) + " lm pni avx512_bf16"
+    numbers = "processor: 0\nvendor_id: GenuineIntel\ncpu family: 6\nmodel: {}\nstepping: 2\n"
+    known, unknown = (
+        cpu.read(write_tree(tmp_path / model, {"/proc/cpuinfo": f"{numbers.format(model)}flags: {flags_seen}"}))
+        for model in ("207", "254")
+    )
+    looks = {"archspec_by_flags": "icelake", "generic_level": "x86_64_v4"}
+    assert known["microarchitecture"].value == {"name": "Emerald Rapids"} | looks
+    assert unknown["microarchitecture"].value == looks
+    assert "the name is unknown" in unknown["microarchitecture"].note
+
+
 def test_an_arm_part_without_an_entry_is_not_called_by_anothers_name() -> None:
     features = " ".join(TARGETS["neoverse_v3ae"].features)
     record = {"CPU implementer": "0x41", "CPU part": "0xd87", "Features": features}

@@ -8,8 +8,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from suite.__main__ import app
 from suite.bundle.schema import Fact
+from suite.commands import app
 from suite.fingerprint.gpu.devices import PCI, Seen, why_none
 from suite.fingerprint.gpu.missing import refusal
 

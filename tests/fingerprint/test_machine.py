@@ -25,14 +25,25 @@ MEMINFO = "MemTotal:       24684084 kB\nMemAvailable:   24235540 kB\nHugePages_T
 
 
 def test_memory_is_in_bytes(tmp_path: Path) -> None:
-    nodes = {f"/sys/devices/system/node/node{n}/meminfo": f"Node {n} MemTotal:  1024 kB" for n in (0, 10)}
+    nodes = {f"/sys/devices/system/node/node{n}/meminfo": f"Node {n} MemTotal:  12342042 kB" for n in (0, 10)}
     thp = {"/sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never"}
     facts = memory.read(write_tree(tmp_path, {"/proc/meminfo": MEMINFO} | nodes | thp))
     assert facts["total_bytes"].value == 24684084 * 1024
     assert facts["huge_pages"].value == 3
-    assert facts["node_total_bytes"].value == {"0": 1 << 20, "10": 1 << 20}
+    assert facts["node_total_bytes"].value == {"0": 12342042 * 1024, "10": 12342042 * 1024}
     assert facts["transparent_huge_pages"].value == "madvise"
     assert facts["swap_total_bytes"].status == "absent"
+
+
+def test_nodes_that_do_not_add_up_to_the_memory_are_no_facts_but_against_a_containers_own_total(tmp_path: Path) -> None:
+    node = {"/sys/devices/system/node/node0/meminfo": "Node 0 MemTotal: 6252316 kB\nNode 0 MemFree: 4533340 kB"}
+    facts = memory.read(write_tree(tmp_path / "balloon", {"/proc/meminfo": MEMINFO} | node))
+    for name in ("node_total_bytes", "node_free_bytes"):
+        assert facts[name].value is None
+        assert "the nodes add up to 5.96 GiB and /proc/meminfo MemTotal is 23.54 GiB" in facts[name].note
+    lxcfs = {"/proc/mounts": "lxcfs /proc/meminfo fuse.lxcfs rw 0 0"}
+    facts = memory.read(write_tree(tmp_path / "lxc", {"/proc/meminfo": "MemTotal: 1048576 kB"} | node | lxcfs))
+    assert facts["node_total_bytes"].value == {"0": 6252316 * 1024}
 
 
 def test_the_board_is_named_without_its_serial_numbers(tmp_path: Path) -> None:

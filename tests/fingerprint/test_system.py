@@ -72,7 +72,7 @@ def test_the_line_that_tells_a_tools_version_is_found(text: str, line: str | Non
 
 def test_the_native_architecture_is_what_the_compiler_says() -> None:
     text = "The following options are target specific:\n  -mabi=                      sysv\n  -march=                     \tznver3\n"
-    assert compiler.native_architecture(text) == "znver3"
+    assert compiler.native_architecture(text) == "-march=znver3"
     assert compiler.native_architecture("clang: error") is None
 
 

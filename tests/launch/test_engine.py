@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.bundle.schema import Engine, LaunchRequest
+from suite.bundle.schema import Engine, Fact, LaunchRequest
 from suite.errors import UserError
 from suite.launch import engine as engines
 from suite.launch.engine import BUILD_TIMEOUT_S, Answer, Choice, Place, choose, run_command
@@ -333,3 +333,10 @@ def test_a_log_takes_both_outputs(tmp_path: Path):
     log = tmp_path / "build.log"
     assert run_command(["sh", "-c", "echo one; echo two >&2"], 10, log) == Answer("ok")
     assert log.read_text() == "one\ntwo\n"
+
+
+def test_a_native_run_in_another_container_says_what_the_fingerprint_says() -> None:
+    engine = engines.native("native was asked for")
+    inside = engines.beside_fingerprint(engine, Fact(value="docker", source="/.dockerenv", status="ok"))
+    assert inside.reason == "native was asked for; by /.dockerenv this is one that something else started (docker)"
+    assert engines.beside_fingerprint(engine, Fact(value="none", source="/.dockerenv", status="ok")) == engine

@@ -35,7 +35,10 @@ def test_a_container_is_named_with_its_image_digest_and_software():
 
 
 def test_a_native_run_says_why():
-    assert where(Engine(name="native", containerised=False, reason="asked for")) == "not containerised: asked for"
+    assert (
+        where(Engine(name="native", containerised=False, reason="asked for"))
+        == "not in a container that the suite started: asked for"
+    )
 
 
 def test_an_older_bundle_has_less_to_say():

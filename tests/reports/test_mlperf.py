@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from reports.__main__ import app
+from reports.commands import app
 from reports.export.mlperf import FIELDS, system_description
 from suite.bundle.schema import SCHEMA_VERSION, Fact, Fingerprint
 from tests import samples

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from reports.__main__ import app
+from reports.commands import app
 from reports.compilation import compilation_of
 from reports.render import charts, document, numbers, tables
 from reports.render.document import render, render_html

@@ -85,7 +85,7 @@ def test_a_bundle_that_shows_everything_passes(tmp_path: Path):
 @pytest.mark.parametrize(
     ("engine", "problem"),
     [
-        ({"containerised": False, "reason": "no engine"}, "not containerised: no engine"),
+        ({"containerised": False, "reason": "no engine"}, "not in a container that the suite started: no engine"),
         ({"image_digest": None}, "no digest"),
         ({"flags": []}, "started without --network=none"),
         ({"sbom_sha256": "0" * 64}, "not what run.json names"),

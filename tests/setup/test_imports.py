@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-@pytest.mark.parametrize("module", ["suite.__main__", "suite.session", "suite.launch.engine", "reports.__main__"])
+@pytest.mark.parametrize("module", ["suite.commands", "suite.session", "suite.launch.engine", "reports.commands"])
 def test_leading_modules_load_without_torch(module: str):
     program = f"import sys, {module}; print(sorted({{'torch', 'transformers'}} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)

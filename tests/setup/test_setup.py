@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,14 @@ ROOT = Path(__file__).parents[2]
 PYTHON = r"""#!/bin/bash
 state=@STATE@
 case "$*" in
-  "-m venv --clear .venv") rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python ;;
+  "-m venv --clear .venv")
+    [ ! -e $state/hang-venv ] || { rm -rf .venv/* $state/hang-venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python
+      touch $state/hanging; exec sleep 60; }
+    rm -rf .venv; mkdir -p .venv/bin; cp "$0" .venv/bin/python; touch .venv/pyvenv.cfg ;;
   "-m pip --version" | --version) echo "Python 3.11.0" ;;
   "-m pip install"*)
     echo "$*" >>$state/calls
+    [ ! -e $state/hang ] || { rm $state/hang; touch $state/hanging; exec sleep 60; }
     [ ! -e $state/die ] || { rm $state/die; kill -9 $PPID; exit 0; }
     case "$*" in
       *https://*)
@@ -184,6 +189,69 @@ def test_an_environment_in_which_pip_was_killed_is_made_anew(checkout: Checkout)
     assert ended.returncode == 0, ended.stderr
     assert "interrupted: starting again" in ended.stdout
     assert not (checkout.root / ".venv" / "half-installed").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("to_group", [False, True])
+def test_an_interrupt_ends_it_at_once_with_one_sentence_and_it_goes_on(
+    checkout: Checkout, number: signal.Signals, to_group: bool
+):
+    (checkout.state / "hang").touch()
+    # Tests that run in the background have SIGINT ignored, and so would what they start.
+    command = ["env", "--default-signal", str(checkout.root / "docker" / "setup")]
+    environment = {
+        **os.environ,
+        "PATH": f"{checkout.state}:{os.environ['PATH']}",
+        "PYTHON": str(checkout.state / "python"),
+    }
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not (checkout.state / "hanging").exists():
+        assert process.poll() is None
+    for _ in range(2):
+        os.killpg(process.pid, number) if to_group else process.send_signal(number)
+    _, said = process.communicate(timeout=10)
+    assert (process.returncode, said) == (128 + number, "setup: interrupted; run it again, and it goes on.\n")
+    ended = checkout.setup()
+    assert ended.returncode == 0, ended.stderr
+    assert "interrupted: starting again" in ended.stdout
+
+
+def test_an_environment_that_was_being_made_is_not_taken_for_one(checkout: Checkout):
+    (checkout.state / "hang-venv").touch()
+    environment = {
+        **os.environ,
+        "PATH": f"{checkout.state}:{os.environ['PATH']}",
+        "PYTHON": str(checkout.state / "python"),
+    }
+    process = subprocess.Popen([str(checkout.root / "docker" / "setup")], env=environment, stderr=subprocess.DEVNULL)
+    while not (checkout.state / "hanging").exists():
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 143
+    ended = checkout.setup()
+    assert ended.returncode == 0, ended.stderr
+    assert "interrupted: starting again" in ended.stdout
+    (checkout.root / ".venv" / "pyvenv.cfg").unlink()
+    (checkout.root / ".venv" / "stamp-run").unlink()
+    assert checkout.setup().returncode == 0
+    assert (checkout.root / ".venv" / "pyvenv.cfg").exists(), "pip was let loose on the system's own Python"
+
+
+def test_a_linked_environment_of_another_checkout_is_left_alone(checkout: Checkout):
+    others = checkout.state / "others"
+    (others / "bin").mkdir(parents=True)
+    (others / "kept").touch()
+    (checkout.root / ".venv").symlink_to(others)
+    ended = checkout.setup()
+    assert ended.returncode == 2
+    assert f".venv is a link to {others}" in ended.stderr
+    assert sorted(path.name for path in others.iterdir()) == ["bin", "kept"]
 
 
 def test_two_setups_at_once_install_once(checkout: Checkout):

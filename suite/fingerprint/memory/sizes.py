@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from suite.bundle.schema import Fact
-from suite.fingerprint.facts import Facts, call, from_file, missing, ok, shown_by_container, virtualised
+from suite.fingerprint.facts import Facts, absent, call, from_file, missing, ok, shown_by_container, virtualised
 from suite.fingerprint.files import list_names, parse_fields, parse_size, read_text
 from suite.fingerprint.memory import dimms, pages, tiers
 from suite.fingerprint.system.virtual import detect
 
 NODES = "/sys/devices/system/node"
 MEMINFO = "/proc/meminfo"
+UNLIKE_SHARE = 0.02
+"""By more than this the nodes' memory does not differ from the total on a machine whose kernel counts both alike."""
 # What a hypervisor presents as it likes.
 PRESENTED = (
     "node_distances",
@@ -52,6 +54,7 @@ def read(root: Path = Path("/")) -> Facts:
         "same_page_merging": from_file(root, "/sys/kernel/mm/ksm/run", lambda text: text == "1"),
         "compaction_proactiveness": from_file(root, "/proc/sys/vm/compaction_proactiveness", int),
     }
+    facts |= _unlike_total(facts)
     if detect(root).name:
         facts |= {name: virtualised(facts[name], "as the hypervisor presents it") for name in PRESENTED}
     return facts
@@ -83,6 +86,20 @@ def _nodes(root: Path, field: str) -> Fact:
 
     fact = call(source, gather, "the kernel describes no NUMA node")
     return missing(root, NODES, fact.note, source) if fact.status == "absent" else fact
+
+
+def _unlike_total(facts: Facts) -> Facts:
+    """The nodes' sizes without values where they do not add up to the machine's: a kernel that was given memory after it had counted the
+    node's (a balloon, a restored virtual machine), or that invents /proc or /sys, says two things of which one is wrong."""
+    nodes, total = facts["node_total_bytes"], facts["total_bytes"]
+    # What the container serves as the total is its own share, and says nothing against the nodes.
+    if not nodes.value or not total.value or total.status == "masked":
+        return {}
+    added = sum(nodes.value.values())
+    if abs(added - total.value) <= UNLIKE_SHARE * total.value:
+        return {}
+    note = f"the nodes add up to {added / 2**30:.2f} GiB and {total.source} is {total.value / 2**30:.2f} GiB: not the nodes' memory"
+    return {name: absent(facts[name].source, note) for name in ("node_total_bytes", "node_free_bytes")}
 
 
 def _distances(root: Path) -> Fact:

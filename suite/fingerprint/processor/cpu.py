@@ -70,7 +70,7 @@ def read(root: Path = Path("/")) -> Facts:
     facts["microcode"] = first(
         _field(root, record, "microcode"), per_cpu(root, machine.online, "microcode/version", str)
     )
-    facts["microarchitecture"] = _microarchitecture(record)
+    facts["microarchitecture"] = _microarchitecture(list(records.values()))
     facts |= _flags(root, record)
     facts |= _topology(root, machine)
     facts["caches"] = caches.read(root, machine.online)
@@ -130,15 +130,19 @@ def _identity(root: Path, records: Mapping[int, dict[str, str]]) -> Facts:
     }
 
 
-def _microarchitecture(record: dict[str, str]) -> Fact:
-    source = "archspec, by /proc/cpuinfo"
+def _microarchitecture(records: list[dict[str, str]]) -> Fact:
+    """The name by the maker's own numbers where it is known, and what archspec makes of the flags, which need not be the same."""
+    source = f"{CPUINFO}: family, model and stepping, or part; archspec by the flags"
+    record = next(iter(records), {})
+    name = microarchitecture.x86_model(record) or microarchitecture.arm_model(records)
     found = call(source, lambda: microarchitecture.identify(record), "archspec does not know the architecture")
-    named = found.value
-    if named is None:
+    value = {"name": name} if name else {}
+    if isinstance(flags := found.value, microarchitecture.Named):
+        value |= {"archspec_by_flags": flags.name if flags.specific else "no named part", "generic_level": flags.level}
+    if not value:
         return found
-    unnamed = "the flags fit no named part of this vendor, only a generic level"
-    value = {"name": named.name, "generic_level": named.level}
-    return ok(value, source, "" if named.specific else unnamed)
+    unknown = "" if name else "the name is unknown: family and model, or part, are not in the table of known ones"
+    return ok(value, source, joined(unknown, "archspec tells which of its sets of flags fits, and that is no name"))
 
 
 def _flags(root: Path, record: dict[str, str]) -> Facts:

@@ -1,4 +1,7 @@
-"""The micro-architecture by archspec's database, from /proc/cpuinfo alone, so that recorded machines can be named too.
+"""The micro-architecture, from /proc/cpuinfo alone, so that recorded machines can be named too.
+
+Its name comes from the numbers that the maker gave it (family and model, Arm's part). What archspec's database makes of the flags is told
+beside it as that: a hypervisor that hides a flag (AMX, say) makes a processor look like an older one there.
 
 `archspec.cpu.host()` reads only the live machine. The choice here is its own: of the targets whose vendor and flags fit,
 the deepest in the tree; on Arm the part number decides among them. Source: archspec, archspec/cpu/detect.py.
@@ -42,10 +45,48 @@ ARM_PARTS = {
     "0xc0": {"0xac3": "Ampere-1", "0xac4": "Ampere-1A"},
 }
 
+# Intel's models of family 6, and AMD's ranges of models by family. Source: Linux, arch/x86/include/asm/intel-family.h and
+# arch/x86/kernel/cpu/amd.c (6.17). A number that is not here has no name: later ones are added, none is guessed.
+INTEL_MODELS = {
+    "Nehalem": (0x1A, 0x1E, 0x1F, 0x2E),
+    "Westmere": (0x25, 0x2C, 0x2F),
+    "Sandy Bridge": (0x2A, 0x2D),
+    "Ivy Bridge": (0x3A, 0x3E),
+    "Haswell": (0x3C, 0x3F, 0x45, 0x46),
+    "Broadwell": (0x3D, 0x47, 0x4F, 0x56),
+    "Skylake": (0x4E, 0x5E),
+    "Kaby Lake or its kin (Coffee, Whiskey, Amber Lake)": (0x8E, 0x9E),
+    "Comet Lake": (0xA5, 0xA6),
+    "Cannon Lake": (0x66,),
+    "Ice Lake": (0x6A, 0x6C, 0x7D, 0x7E, 0x9D),
+    "Rocket Lake": (0xA7,),
+    "Tiger Lake": (0x8C, 0x8D),
+    "Sapphire Rapids": (0x8F,),
+    "Emerald Rapids": (0xCF,),
+    "Granite Rapids": (0xAD, 0xAE),
+    "Sierra Forest": (0xAF,),
+    "Clearwater Forest": (0xDD,),
+    "Alder Lake": (0x97, 0x9A, 0xBE),
+    "Raptor Lake": (0xB7, 0xBA, 0xBF),
+    "Meteor Lake": (0xAA, 0xAC),
+    "Arrow Lake": (0xB5, 0xC5, 0xC6),
+    "Lunar Lake": (0xBD,),
+}
+SKYLAKE_SERVER = 0x55
+AMD_MODELS: dict[int, dict[str, tuple[tuple[int, int], ...]]] = {
+    0x17: {
+        "Zen or Zen+": ((0x00, 0x2F), (0x50, 0x5F)),
+        "Zen 2": ((0x30, 0x4F), (0x60, 0x7F), (0x90, 0x91), (0xA0, 0xAF)),
+    },
+    0x19: {"Zen 3": ((0x00, 0x0F), (0x20, 0x5F)), "Zen 4": ((0x10, 0x1F), (0x60, 0xAF))},
+    0x1A: {"Zen 5": ((0x00, 0x2F), (0x40, 0x4F), (0x60, 0x7F))},
+}
+
 
 @dataclass(frozen=True)
 class Named:
-    """`name` is archspec's ("zen3"); `level` the generic one it includes ("x86_64_v3"); `specific` is False when they are one."""
+    """What archspec makes of the flags: `name` ("zen3"), `level` the generic one it includes ("x86_64_v3"); `specific` is False when they
+    are one."""
 
     name: str
     level: str
@@ -57,6 +98,23 @@ def arm_model(records: list[dict[str, str]]) -> str | None:
     parts = dict.fromkeys((record.get("CPU implementer", ""), record.get("CPU part", "")) for record in records)
     names = [ARM_PARTS.get(implementer, {}).get(part) for implementer, part in parts]
     return ", ".join(name for name in names if name) if names and all(names) else None
+
+
+def x86_model(record: dict[str, str]) -> str | None:
+    """What the maker calls the processor ("Emerald Rapids"), by vendor, family, model and, where one number serves several, stepping; None
+    when it is not known."""
+    try:
+        family, model, stepping = (int(record[name]) for name in ("cpu family", "model", "stepping"))
+    except (KeyError, ValueError):
+        return None
+    if record.get("vendor_id") == "AuthenticAMD":
+        known = AMD_MODELS.get(family, {})
+        return next((name for name, ranges in known.items() if any(low <= model <= high for low, high in ranges)), None)
+    if record.get("vendor_id") != "GenuineIntel" or family != 6:
+        return None
+    if model == SKYLAKE_SERVER:
+        return "Skylake" if stepping < 5 else "Cascade Lake" if stepping < 10 else "Cooper Lake"
+    return next((name for name, models in INTEL_MODELS.items() if model in models), None)
 
 
 def identify(record: dict[str, str]) -> Named | None:

@@ -63,12 +63,17 @@ def read(
         "cxx_native_architecture": (name, ["-march=native", "-Q", "--help=target"], native_architecture),
         **{f"{tool}_version": (command, [option], version_line) for tool, (command, option) in TOOLS.items()},
     }
+    chosen = "what the compiler builds for here, by the models and flags that it knows: not the processor's name"
     # Side by side: on a cold disk each program takes a while to start.
     with ThreadPoolExecutor(max_workers=4) as pool:
         asked = {fact: pool.submit(_ask, *question, which, run) for fact, question in questions.items()}
+    answers = {fact: answer.result() for fact, answer in asked.items()}
+    native = answers["cxx_native_architecture"]
+    if native.value is not None:
+        answers["cxx_native_architecture"] = ok(native.value, native.source, chosen)
     return {
         "cxx": _path(name, which),
-        **{fact: answer.result() for fact, answer in asked.items()},
+        **answers,
         "openssl": _path("openssl", which, "Inductor cannot build C++ kernels (FileNotFoundError)"),
         "python_header": ok(header.is_file(), "sysconfig include/Python.h"),
     }
@@ -84,7 +89,7 @@ def version_line(text: str) -> str | None:
 def native_architecture(text: str) -> str | None:
     """What -march=native means to the compiler here (Inductor builds with it), from `--help=target`."""
     match = re.search(r"^\s*-march=\s+(\S+)", text, re.MULTILINE)
-    return match[1] if match else None
+    return f"-march={match[1]}" if match else None
 
 
 def _path(name: str, which: Callable[[str], str | None], missing: str = "") -> Fact:

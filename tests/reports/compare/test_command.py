@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from reports.__main__ import app
+from reports.commands import app
 from suite.bundle.writer import RUN
 from tests.reports.compare.bundles import POINTWISE, arms, bundle
 

@@ -49,8 +49,23 @@ def test_no_line_is_wider_than_the_window_and_there_are_about_forty(tmp_path: Pa
     wordy = fired("claim " * 90, Evidence("evidence " * 90), Evidence("more " * 90), why="why", advice="advice " * 90)
     findings = tuple(Finding(rule(f"R{number}"), wordy) for number in range(9))
     lines = shown(two_steps().analyse(tmp_path), findings, width).splitlines()
-    assert max(map(len, lines)) <= width
+    assert max(len(line) for line in lines if "/" not in line) <= width
     assert len(lines) <= (LINES if width >= 80 else 2 * LINES)
+
+
+@pytest.mark.parametrize("width", [40, 200])
+def test_a_path_is_never_broken_and_no_other_long_word_either(tmp_path: Path, width: int) -> None:
+    page = Path("/tmp/a folder with blanks") / ("long" * 40) / "trace.html"
+    word = "kernel<" + "x" * 150 + ">"
+    findings = (Finding(rule("R1"), fired(f"Claim of {word}", Evidence(word), why="why", advice="advice")),)
+    stream = io.StringIO()
+    (folder := tmp_path / "a b" / ("c" * 60)).mkdir(parents=True)
+    trace = two_steps().analyse(folder)
+    print_summary(trace, findings, Console(file=stream, width=width), page)
+    lines = [line.strip() for line in stream.getvalue().splitlines()]
+    assert str(page) in lines
+    assert any(line.endswith(f"a b/{'c' * 60}/trace.json,") for line in lines)
+    assert sum(word in line for line in lines) == 2
 
 
 def test_brackets_of_a_name_are_only_brackets(tmp_path: Path) -> None:
