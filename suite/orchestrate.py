@@ -33,6 +33,7 @@ from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots
 from suite.plan import arms_of, further_profiles
+from suite.profiling import proof
 from suite.protocol import Assignment, Role
 from suite.supervise import Ended, Limits, Supervisor
 
@@ -186,6 +187,8 @@ class Orchestrator:
         labels = {arm.label: arm.name for arm in arms}
         not_run = {e.arm for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.case == unit.case.name}
         hopeless = {labels.get(label, label) for label in not_run} | set(self.machine.not_run)
+        # What was not what it says in one process has no result, whatever another would see.
+        untrue = {labels[arm]: why for (case, arm), why in loaded.withheld.items() if case == unit.case.name}
         measured = (unit.case.name, unit.process, "measure")
         further = further_profiles(self.run, unit.case)[unit.process - 1] if self._is_further(unit) else None
         return Assignment(
@@ -201,11 +204,13 @@ class Orchestrator:
             parent=os.getpid(),
             check_accuracy=any(arm.name not in checked | hopeless for arm in arms if arm.role == "candidate"),
             plan=next((e for e in events if isinstance(e, schema.Planned)), None) if unit.role == "measure" else None,
-            done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured]
+            done=[
+                b.block for b in [*loaded.blocks, *loaded.withheld_blocks] if (b.case, b.process, b.phase) == measured
+            ]
             if unit.role == "measure"
             else [],
             pairs=self._pairs(unit, loaded),
-            not_run=self.machine.not_run,
+            not_run={**untrue, **self.machine.not_run},
             device=self.run.device,
             profile_pass=further[0] if further else None,
         )
@@ -355,7 +360,9 @@ class Orchestrator:
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         during = telemetry.findings(loaded.telemetry, loaded.events, self.run.ablation)
         document = self.machine.fingerprint(
-            self.run, effectives, [*during, *self.watch.findings(), *power_capped(loaded.blocks)]
+            self.run,
+            effectives,
+            [*during, *self.watch.findings(), *power_capped(loaded.blocks), *proof.findings(loaded.events)],
         )
         seen = self.watch.facts()
         gpu = {**document.facts.get("gpu", {}), **seen}
