@@ -43,7 +43,7 @@ class Machine:
 
     `not_run` maps an arm's name to the reason why it cannot run here. `levels` are the launches of an ablation, by the index of their
     level; `findings` is what a rehearsal of the launch found before anything was measured. `device` is what is measured on, as the device
-    tells of itself.
+    tells of itself. `told` says what became of the user's variables.
     """
 
     launch: command.Launch
@@ -54,6 +54,7 @@ class Machine:
     levels: list[command.Launch] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     device: Device = field(default_factory=Device)
+    told: list[Finding] = field(default_factory=list)
 
     def launch_of(self, run: Run, process: int) -> command.Launch:
         """How a process of the run is started: every one alike, but for an ablation's."""
@@ -97,7 +98,7 @@ class Machine:
             facts={},
             settings=settings.compare_all(last, seen) if seen else [],
             settings_of=label,
-            findings=[*_merged(found), *machine],
+            findings=[*_merged(found), *machine, *self.told],
         )
         # Facts were redacted where they were collected.
         return msgspec.structs.replace(redact_struct(document, names_to_hide()), facts=self.facts)

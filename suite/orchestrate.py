@@ -379,7 +379,8 @@ class Orchestrator:
         loaded = reader.load(self.bundle.path)
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         try:
-            refuse_if_strict(self.run.launch, self.machine.fingerprint(self.run, effectives).findings)
+            found = [*self.machine.fingerprint(self.run, effectives).findings, *proof.untrue(loaded.withheld)]
+            refuse_if_strict(self.run.launch, found)
         except UserError as error:
             self.bundle.event(schema.Noted(at=now(), message=str(error)))
             self._close("incomplete")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from suite.arms import Arm
 from suite.bundle.schema import AnyEvent, ArmEvidence, Finding
@@ -104,6 +104,19 @@ def outside(seen: ArmEvidence) -> str:
 
 def _times(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def untrue(withheld: Mapping[tuple[str, str], str]) -> list[Finding]:
+    """Arms that are not what they say, with the reasons, by (case, arm's label)."""
+    return [
+        Finding(
+            rule="arms.not-what-it-says",
+            severity="wrong",
+            claim=f"{case}: {arm} is not shown.",
+            evidence=[why],
+        )
+        for (case, arm), why in withheld.items()
+    ]
 
 
 def findings(events: Iterable[AnyEvent]) -> list[Finding]:
