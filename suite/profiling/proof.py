@@ -97,6 +97,8 @@ def _of_its_graphs(arm: Arm, seen: ArmEvidence, on_gpu: bool) -> Iterator[str]:
 
 def outside(seen: ArmEvidence) -> str:
     """How much of a call runs outside of compiled graphs, in a clause."""
+    if not seen.operators:
+        return "all of its operators ran in compiled graphs"
     share = f" ({100 * seen.operators / seen.eager_operators:.2g} %)" if seen.eager_operators else ""
     of = f" of the {seen.eager_operators} that eager runs" if seen.eager_operators else ""
     return f"{_times(seen.operators, 'operator')}{of} ran outside of compiled graphs{share}"
