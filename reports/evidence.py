@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 from reports.plain import one_line
 from suite.bundle import schema
-from suite.bundle.reader import Loaded
-
-FIRST = (1, 3)
-"""The schema from which a run holds evidence of its arms; of older ones nothing is known."""
+from suite.bundle.reader import Loaded, proves_arms
 
 
 @dataclass(frozen=True)
@@ -22,15 +19,11 @@ class Line:
     reason: str = ""
 
 
-def expected(bundle: Loaded) -> bool:
-    """Whether a run of this schema has evidence of its arms."""
-    parts = bundle.run.schema_version.split(".")[:2]
-    return all(part.isdecimal() for part in parts) and tuple(map(int, parts)) >= FIRST
-
-
 def unproved(bundle: Loaded, case: str, label: str) -> str:
     """Why nothing proves that the arm is what it says, in a clause; empty where it is proved, was not measured, or cannot be known."""
-    if not expected(bundle) or not any((b.case, b.arm, b.phase) == (case, label, "measure") for b in bundle.blocks):
+    if not proves_arms(bundle.run) or not any(
+        (b.case, b.arm, b.phase) == (case, label, "measure") for b in bundle.blocks
+    ):
         return ""
     proved = any(event.moment == "after" and not event.faults for event in _of(bundle, case, label))
     return "" if proved else f"no process looked after its last block whether {label} is what it says"

@@ -76,6 +76,7 @@ class Orchestrator:
         self.watch = watch or Watch()
         self._failures: dict[tuple[str, int], int] = {}
         self._later: list[Unit] = []
+        self._told: set[tuple[str, str]] = set()
         self._allowed = os.sched_getaffinity(0)
         self._sampler = telemetry.Sampler(machine.launch.cpus or self._allowed, self._allowed)
 
@@ -262,6 +263,7 @@ class Orchestrator:
         self.display.ended(unit, end)
         if end.unwritable:
             raise UserError(f"{end.message} Continue with RUN={self.run.run_id}.")
+        self._tell_untrue(unit)
         if end.outcome != "ok":
             self._failures[self._kin(unit)] = self._failures.get(self._kin(unit), 0) + 1
             return
@@ -269,6 +271,13 @@ class Orchestrator:
         for other in rest:
             if other.case.name == unit.case.name and other.role == unit.role:
                 other.estimate_s = end.duration_ns / 1e9
+
+    def _tell_untrue(self, unit: Unit) -> None:
+        """Say, once, which arms of the unit's case are not shown."""
+        for (case, arm), reason in reader.load(self.bundle.path).withheld.items():
+            if case == unit.case.name and (case, arm) not in self._told:
+                self._told.add((case, arm))
+                self.display.say(f"{case}: {arm} is not shown: {reason}")
 
     def _supervise(self, unit: Unit, assignment: Assignment) -> Ended:
         logs = self.bundle.path / "logs"

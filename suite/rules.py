@@ -7,16 +7,13 @@ from pathlib import Path
 
 from suite.bundle import manifest, schema
 from suite.bundle.errors import BundleError
-from suite.bundle.reader import Loaded
+from suite.bundle.reader import Loaded, proves_arms
 from suite.bundle.writer import SBOM
 from suite.device.conditions import UNJUDGED
 from suite.presets import NEVER_PUBLISHABLE
 from suite.statistics.ratio import MINIMUM_PROCESSES
 
 Rule = Callable[[Loaded], Iterator[str]]
-
-EVIDENCE_SINCE = (1, 3)
-"""The schema from which a run holds evidence of its arms."""
 
 
 def preset_measures(bundle: Loaded) -> Iterator[str]:
@@ -62,7 +59,7 @@ def everything_ran(bundle: Loaded) -> Iterator[str]:
 
 def arms_proved(bundle: Loaded) -> Iterator[str]:
     """Every process that measured an arm looked, after its last block, whether the arm still is what it says; old runs could not."""
-    if tuple(map(int, bundle.run.schema_version.split(".")[:2])) < EVIDENCE_SINCE:
+    if not proves_arms(bundle.run):
         return
     proved = {
         (event.case, event.arm, event.process)

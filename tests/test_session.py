@@ -79,3 +79,13 @@ def test_an_ablation_refuses_exported_settings_that_it_switches(name: str) -> No
     with pytest.raises(UserError, match=f"they are exported: {name}"):
         machine._refuse_exported({name: "1", "PATH": "/bin"})
     machine._refuse_exported({"PATH": "/bin", "MKL_VERBOSE": "1"})
+
+
+def test_what_would_change_an_arm_goes_into_the_container_where_it_is_recorded(
+    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    monkeypatch.setenv("TORCHINDUCTOR_REDIS_URL", "redis://user:word@db")
+    assert enter(REQUESTS[0], tmp_path) == 0
+    assert "TORCHDYNAMO_DISABLE=1" in " ".join(started[0])
+    assert "redis" not in " ".join(started[0]).lower()

@@ -107,6 +107,12 @@ def check_version(path: Path, version: str) -> None:
         )
 
 
+def proves_arms(run: schema.Run) -> bool:
+    """Whether a run of this schema holds evidence of its arms (`schema.ArmEvidence`); of older ones nothing is known."""
+    parts = run.schema_version.split(".")[:2]
+    return all(part.isdecimal() for part in parts) and [int(part) for part in parts] >= [1, 3]
+
+
 def read_rows(path: Path, struct: type[T], notes: list[str]) -> Iterator[T]:
     """Rows of a JSON-lines file in order; a torn last line is left out with a note.
 
