@@ -219,6 +219,34 @@ def capability_lower(seen: Sighting) -> Iterator[Explained]:
         )
 
 
+USUAL_MODES = {
+    "deterministic_algorithms": "False",
+    "mkldnn_enabled": "True",
+    "anomaly_mode": "False",
+    "inference_mode": "False",
+    "autocast_cpu": "False",
+    "default_dtype": "torch.float32",
+}
+"""torch's modes that the suite leaves as torch has them."""
+
+
+def torch_modes(seen: Sighting) -> Iterator[Explained]:
+    """launch.torch-modes: something in the workers has changed a mode of torch's, in which both arms compute otherwise."""
+    for name, usual in USUAL_MODES.items():
+        other = [each for each in seen.processes if each.torch.get(name, usual) != usual]
+        if other and not other[0].torch[name].startswith("unknown: "):
+            yield (
+                Finding(
+                    rule="launch.torch-modes",
+                    severity="doubtful",
+                    claim=f"torch's {name} is {other[0].torch[name]} and not {usual}, and the suite has not set it.",
+                    evidence=[f"read from torch in {seen.where(len(other))}"],
+                    advice="find out what sets it (sitecustomize, usercustomize, a .pth file)",
+                ),
+                frozenset(),
+            )
+
+
 def openmp_warning(seen: Sighting) -> Iterator[Explained]:
     """launch.openmp-warning: what the OpenMP run-time complained about."""
     lines = seen.messages(OPENMP)

@@ -121,6 +121,9 @@ TABLE = (
         r"TORCH_SHOW_CPP_STACKTRACES|TORCH_SYMBOLIZE_MODE|PYTORCH_NVML_BASED_CUDA_CHECK", "idle", "no worker needs it"
     ),
     Known(r"TRITON_\w+", "out", "it changes what Triton compiles"),
+    Known(
+        r"PYTHON(DEVMODE|TRACEMALLOC|MALLOC|DEBUG|VERBOSE|PROFILEIMPORTTIME)", "out", "it slows the interpreter down"
+    ),
     Known(r"CXX", "kept", "it names the compiler of generated C++"),
     Known(
         r"ENABLE_\w*TMA\w*|TENSORIFY_PYTHON_SCALARS|LOG_AUTOTUNE_RESULTS|FAKE_ALLOW_META|CUTEDSL_\w+",

@@ -278,3 +278,15 @@ def test_kernels_below_the_processors_best_are_wrong() -> None:
 )
 def test_kernels_at_the_best_or_of_unknown_kinds_are_not(used: str, best: str) -> None:
     assert findings(launch(), [worker(torch={"cpu_capability": used, "cpu_capability_of_machine": best})]) == []
+
+
+def test_a_mode_of_torch_that_the_suite_has_not_set_is_told() -> None:
+    usual = {
+        "mkldnn_enabled": "True",
+        "deterministic_algorithms": "unknown: no answer",
+        "default_dtype": "torch.float32",
+    }
+    assert findings(launch(), [worker(torch=usual)]) == []
+    found = only(findings(launch(), [worker(torch=usual), worker(torch={**usual, "mkldnn_enabled": "False"})]))
+    assert (found.rule, found.severity) == ("launch.torch-modes", "doubtful")
+    assert found.claim == "torch's mkldnn_enabled is False and not True, and the suite has not set it."
