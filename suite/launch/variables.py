@@ -110,7 +110,7 @@ TABLE = (
     ),
     Known(r"(ONEDNN|DNNL)_DEFAULT_FPMATH_MODE", "out", "oneDNN may compute float32 products in bfloat16 or TF32"),
     Known(
-        r"MKLROOT|DNNLROOT|PYTORCH_(VERSION|BUILD_\w+|HOME)|TORCH_(HOME|VERSION|CUDA_ARCH_LIST|EXTENSIONS_DIR)",
+        r"MKLROOT|DNNLROOT|PYTORCH_(\w*VERSION|BUILD_\w+|HOME)|TORCH_(HOME|VERSION|CUDA_ARCH_LIST|EXTENSIONS_DIR|NCCL_\w+)",
         "idle",
         "no worker needs it",
     ),
