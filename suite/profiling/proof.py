@@ -48,7 +48,7 @@ def faults_after(arm: Arm, seen: ArmEvidence, before: ArmEvidence) -> list[str]:
     found = []
     if seen.graph_calls < before.graph_calls:
         found.append(f"{seen.graph_calls} of {before.graph_calls} calls of compiled graphs are left in its call")
-    if seen.regions != before.regions:
+    if seen.regions and seen.regions != before.regions:
         found.append(f"it was compiled again meanwhile (frames {_named(before.regions)}, then {_named(seen.regions)})")
     if seen.operators > before.operators:
         found.append(f"{seen.operators} operators ran outside of compiled graphs, and {before.operators} did before")
@@ -124,10 +124,12 @@ def untrue(withheld: Mapping[tuple[str, str], str]) -> list[Finding]:
 def findings(events: Iterable[AnyEvent]) -> list[Finding]:
     """What is worth knowing of arms that are shown all the same, one finding a case and arm, by its first process."""
     first: dict[tuple[str, str], ArmEvidence] = {}
+    untrue: set[tuple[str, str]] = set()
     for event in events:
-        if isinstance(event, ArmEvidence) and (event.role, event.moment) == ("measure", "before") and not event.faults:
+        if isinstance(event, ArmEvidence) and event.role == "measure":
             first.setdefault((event.case, event.arm), event)
-    return [finding for seen in first.values() for finding in _of_one(seen)]
+            untrue |= {(event.case, event.arm)} if event.faults else set()
+    return [finding for arm, seen in first.items() if arm not in untrue for finding in _of_one(seen)]
 
 
 def _of_one(seen: ArmEvidence) -> Iterator[Finding]:

@@ -99,6 +99,14 @@ def test_an_arm_that_changed_while_it_was_timed_has_a_fault(changes: dict[str, A
     assert any(words in fault for fault in found)
 
 
+def test_an_arm_whose_compiled_frames_are_gone_was_not_compiled_again() -> None:
+    after = seen("inductor", "after", graph_calls=0, regions=[], operators=2)
+    assert proof.faults_after(ARMS["inductor"], after, seen("inductor")) == [
+        "0 of 1 calls of compiled graphs are left in its call",
+        "2 operators ran outside of compiled graphs, and 0 did before",
+    ]
+
+
 def test_the_reason_is_one_clause_that_says_when() -> None:
     assert proof.reason(seen("inductor", faults=["a", "b"])) == "it is not what it says: a; b"
     assert proof.reason(seen("inductor", "after", faults=["a"])) == "after the last block it is not what it says: a"
@@ -132,6 +140,8 @@ def test_attention_that_was_replaced_is_told() -> None:
 def test_nothing_is_told_of_an_arm_that_is_whole_or_not_shown() -> None:
     rows = [seen("eager"), seen("inductor"), seen("inductor-freezing", graph_breaks=2, faults=["no weight was frozen"])]
     assert proof.findings(rows) == []
+    late = [seen("inductor", attention=2), seen("inductor", "after", faults=["it was compiled again meanwhile"])]
+    assert proof.findings(late) == []
 
 
 def test_an_arm_that_is_not_shown_is_wrong_for_strict() -> None:
