@@ -231,7 +231,7 @@ def refuse_if_strict(request: LaunchRequest, findings: Sequence[Finding]) -> Non
     wrong = [finding for finding in findings if finding.severity == "wrong"]
     if request.strict and wrong:
         named = "; ".join(f"{finding.claim.rstrip('.')} [{finding.rule}: {finding.evidence[0]}]" for finding in wrong)
-        raise UserError(f"requested and effective settings differ, and strict was asked for: {named}.")
+        raise UserError(f"the run is not what was asked for, and strict refuses that: {named}.")
 
 
 def _probe(launch: command.Launch, device: Device) -> Probe:
