@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from reports.compilation import Compilation, compilation_of
+from reports.evidence import unproved
 from reports.state import Dependence, dependence
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
@@ -200,13 +201,15 @@ def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, p_values: dict[tuple[s
     found = compared if isinstance(compared, Ratio) else None
     steady = steady_series(one.warmups[arm.label], blocks)
     theirs = steady_series(one.warmups[baseline], one.blocks[baseline])
-    compilation = compilation_of(bundle.events, case, arm.label)
+    compilation = compilation_of([] if (case, arm.label) in bundle.withheld else bundle.events, case, arm.label)
     accuracy = bundle.accuracies.get((case, arm.name))
     adjusted_p = p_values.get((case, arm.label))
     judged = None
     if found and candidate:
         judged = verdict(found, one.noise_floor.delta, 1.0 if adjusted_p is None else adjusted_p, len(p_values))
         judged = withheld(judged, accuracy, {baseline: steady_class(theirs), arm.label: steady_class(steady)})
+        missing = unproved(bundle, case, baseline) or unproved(bundle, case, arm.label)
+        judged = Verdict(None, missing) if missing else judged
     baseline_times = _times(one.blocks[baseline])
     cost_ns = compilation.cold_ns
     worth = found and candidate and cost_ns and baseline_times
@@ -291,6 +294,8 @@ def _times(blocks: Iterable[schema.Block]) -> BlockTimes:
 
 def _why_not(bundle: Loaded, case: str, label: str, otherwise: str) -> str:
     """Why an arm has no ratio: it was not run, its processes failed, or the run has not come to it."""
+    if reason := bundle.withheld.get((case, label)):
+        return reason
     for event in bundle.events:
         if isinstance(event, schema.ArmNotRun) and (event.case, event.arm) == (case, label):
             return event.reason

@@ -52,7 +52,7 @@ class Machine:
 
     `not_run` maps an arm's name to the reason why it cannot run here. `levels` are the launches of an ablation, by the index of their
     level; `findings` is what a rehearsal of the launch found before anything was measured. `device` is what is measured on, as the device
-    tells of itself.
+    tells of itself. `told` says what became of the user's variables.
     """
 
     launch: command.Launch
@@ -63,6 +63,7 @@ class Machine:
     levels: list[command.Launch] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     device: Device = field(default_factory=Device)
+    told: list[Finding] = field(default_factory=list)
 
     def launch_of(self, run: Run, process: int) -> command.Launch:
         """How a process of the run is started: every one alike, but for an ablation's."""
@@ -107,7 +108,7 @@ class Machine:
             facts={},
             settings=settings.compare_all(last, seen) if seen else [],
             settings_of=label,
-            findings=[*_merged(found), *machine],
+            findings=[*_merged(found), *machine, *self.told],
         )
         # Facts were redacted where they were collected.
         return msgspec.structs.replace(redact_struct(document, names_to_hide()), facts=self.facts)
@@ -240,7 +241,7 @@ def refuse_if_strict(request: LaunchRequest, findings: Sequence[Finding]) -> Non
     wrong = [finding for finding in findings if finding.severity == "wrong"]
     if request.strict and wrong:
         named = "; ".join(f"{finding.claim.rstrip('.')} [{finding.rule}: {finding.evidence[0]}]" for finding in wrong)
-        raise UserError(f"requested and effective settings differ, and strict was asked for: {named}.")
+        raise UserError(f"the run is not what was asked for, and strict refuses that: {named}.")
 
 
 def _probe(launch: command.Launch, device: Device) -> Probe:

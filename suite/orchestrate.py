@@ -33,6 +33,7 @@ from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.machine import Machine, refuse_if_strict
 from suite.measure.schedule import slots
 from suite.plan import arms_of, further_profiles
+from suite.profiling import proof
 from suite.protocol import Assignment, Role
 from suite.supervise import Ended, Limits, Supervisor
 
@@ -75,6 +76,7 @@ class Orchestrator:
         self.watch = watch or Watch()
         self._failures: dict[tuple[str, int], int] = {}
         self._later: list[Unit] = []
+        self._told: set[tuple[str, str]] = set()
         self._allowed = os.sched_getaffinity(0)
         self._sampler = telemetry.Sampler(machine.launch.cpus or self._allowed, self._allowed)
 
@@ -188,6 +190,8 @@ class Orchestrator:
         labels = {arm.label: arm.name for arm in arms}
         not_run = {e.arm for e in loaded.events if isinstance(e, schema.ArmNotRun) and e.case == unit.case.name}
         hopeless = {labels.get(label, label) for label in not_run} | set(self.machine.not_run)
+        # What was not what it says in one process has no result, whatever another would see.
+        untrue = {labels[arm]: why for (case, arm), why in loaded.withheld.items() if case == unit.case.name}
         measured = (unit.case.name, unit.process, "measure")
         further = further_profiles(self.run, unit.case)[unit.process - 1] if self._is_further(unit) else None
         return Assignment(
@@ -203,11 +207,13 @@ class Orchestrator:
             parent=os.getpid(),
             check_accuracy=any(arm.name not in checked | hopeless for arm in arms if arm.role == "candidate"),
             plan=next((e for e in events if isinstance(e, schema.Planned)), None) if unit.role == "measure" else None,
-            done=[b.block for b in loaded.blocks if (b.case, b.process, b.phase) == measured]
+            done=[
+                b.block for b in [*loaded.blocks, *loaded.withheld_blocks] if (b.case, b.process, b.phase) == measured
+            ]
             if unit.role == "measure"
             else [],
             pairs=self._pairs(unit, loaded),
-            not_run=self.machine.not_run,
+            not_run={**untrue, **self.machine.not_run},
             device=self.run.device,
             profile_pass=further[0] if further else None,
         )
@@ -259,6 +265,7 @@ class Orchestrator:
         self.display.ended(unit, end)
         if end.unwritable:
             raise UserError(f"{end.message} Continue with RUN={self.run.run_id}.")
+        self._tell_untrue(unit)
         if end.outcome != "ok":
             self._failures[self._kin(unit)] = self._failures.get(self._kin(unit), 0) + 1
             return
@@ -266,6 +273,13 @@ class Orchestrator:
         for other in rest:
             if other.case.name == unit.case.name and other.role == unit.role:
                 other.estimate_s = end.duration_ns / 1e9
+
+    def _tell_untrue(self, unit: Unit) -> None:
+        """Say, once, which arms of the unit's case are not shown."""
+        for (case, arm), reason in reader.load(self.bundle.path).withheld.items():
+            if case == unit.case.name and (case, arm) not in self._told:
+                self._told.add((case, arm))
+                self.display.say(f"{case}: {arm} is not shown: {reason}")
 
     def _supervise(self, unit: Unit, assignment: Assignment) -> Ended:
         logs = self.bundle.path / "logs"
@@ -357,7 +371,9 @@ class Orchestrator:
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         during = telemetry.findings(loaded.telemetry, loaded.events, self.run.ablation)
         document = self.machine.fingerprint(
-            self.run, effectives, [*during, *self.watch.findings(), *power_capped(loaded.blocks)]
+            self.run,
+            effectives,
+            [*during, *self.watch.findings(), *power_capped(loaded.blocks), *proof.findings(loaded.events)],
         )
         seen = self.watch.facts()
         gpu = {**document.facts.get("gpu", {}), **seen}
@@ -374,7 +390,8 @@ class Orchestrator:
         loaded = reader.load(self.bundle.path)
         effectives = [event for event in loaded.events if isinstance(event, schema.Effective)]
         try:
-            refuse_if_strict(self.run.launch, self.machine.fingerprint(self.run, effectives).findings)
+            found = [*self.machine.fingerprint(self.run, effectives).findings, *proof.untrue(loaded.withheld)]
+            refuse_if_strict(self.run.launch, found)
         except UserError as error:
             self.bundle.event(schema.Noted(at=now(), message=str(error)))
             self._close("incomplete")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from suite.bundle import manifest, schema
 from suite.bundle.errors import BundleError
-from suite.bundle.reader import Loaded
+from suite.bundle.reader import Loaded, proves_arms
 from suite.bundle.writer import SBOM
 from suite.device.conditions import UNJUDGED
 from suite.presets import NEVER_PUBLISHABLE
@@ -55,6 +55,21 @@ def everything_ran(bundle: Loaded) -> Iterator[str]:
         if isinstance(event, schema.ArmNotRun) and (event.case, event.arm) not in seen:
             seen.add((event.case, event.arm))
             yield f"{event.case}: the arm {event.arm} did not run ({event.reason})"
+
+
+def arms_proved(bundle: Loaded) -> Iterator[str]:
+    """Every process that measured an arm looked, after its last block, whether the arm still is what it says; old runs could not."""
+    if not proves_arms(bundle.run):
+        return
+    proved = {
+        (event.case, event.arm, event.process)
+        for event in bundle.events
+        if isinstance(event, schema.ArmEvidence) and event.moment == "after"
+    }
+    measured = {(b.case, b.arm, b.process) for b in bundle.blocks if b.phase == "measure"}
+    for case, label in sorted({(case, label) for case, label, _ in measured - proved}):
+        left = sum((case, label) == each[:2] for each in measured - proved)
+        yield f"{case}: {_processes(left)} did not look after the last block whether {label} is what it says"
 
 
 def accuracy_passed(bundle: Loaded) -> Iterator[str]:
@@ -175,6 +190,7 @@ RULES: tuple[Rule, ...] = (
     whole,
     enough_processes,
     everything_ran,
+    arms_proved,
     accuracy_passed,
     nothing_wrong,
     one_setting,

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -24,9 +24,10 @@ from suite.device import registry
 from suite.device.choices import device_line
 from suite.display import Display, counted
 from suite.errors import UserError
+from suite.fingerprint.effective.worker import SECRET
 from suite.fingerprint.redact import names_to_hide, redact_text
 from suite.launch import engine as engines
-from suite.launch import sbom
+from suite.launch import sbom, variables
 from suite.launch.command import STEERING
 from suite.machine import Machine, cache_root, prepare
 from suite.orchestrate import Orchestrator
@@ -241,8 +242,12 @@ def _in_container(choice: engines.Choice, request: Request, options: Options, sc
 
 
 def _passed_on(request: Request, screen: Display) -> dict[str, str]:
-    """Variables for the container: what the user exported stands there too, but for paths of the host's."""
-    passed = {name: value for name, value in os.environ.items() if STEERING.fullmatch(name)}
+    """Variables for the container: what the user exported stands there too, but for paths of the host's.
+
+    What would change an arm goes along, so that the run in there takes it out and records it.
+    """
+    passed = {name: value for name, value in os.environ.items() if STEERING.fullmatch(name) or variables.known(name)}
+    passed = {name: value for name, value in passed.items() if not SECRET.search(name)}
     if passed.pop("LD_PRELOAD", ""):
         screen.say("note: LD_PRELOAD names files of the host and is not passed on to the container")
     if request.model_revision:
@@ -317,9 +322,10 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
         with bundle.exclusively():
             screen.say("looking at the machine ...")
             # Of this process too: workers and the probe inherit its environment.
-            cleared = registry.clear(planned.device, os.environ)
+            told = registry.clear(planned.device, os.environ)
+            variables.refuse_if_strict(planned.launch.strict, told)
             # Nothing is written before the machine has been looked at: a refusal leaves the bundle as it was.
-            machine = prepare(planned, path)
+            machine = replace(prepare(planned, path), told=[each.finding for each in told])
             watch = registry.open_watch(machine.device)
             if refusals := watch.refusals():
                 raise UserError(" ".join([refusals[0].claim, refusals[0].advice]).strip())
@@ -346,9 +352,9 @@ def _lead(path: Path, planned: schema.Run, screen: Display, *, resumed: bool) ->
                 bundle.event(schema.Noted(at=now(), message=f"no list of the image's software: {listed}"))
             toolchain = f"the C++ toolchain answered in {machine.toolchain_ns / 1e9:.1f} s"
             bundle.event(schema.Noted(at=now(), message=f"{'continued' if resumed else 'started'}; {toolchain}"))
-            for sentence in cleared:
-                bundle.event(schema.Noted(at=now(), message=redact_text(sentence, names_to_hide())))
-                screen.say(f"note: {sentence}")
+            for each in told:
+                bundle.event(schema.Noted(at=now(), message=redact_text(each.sentence, names_to_hide())))
+                screen.say(f"note: {each.sentence}")
             _announce(planned, machine, path, screen)
             Orchestrator(bundle, planned, machine, screen, watch).lead()
     except BaseException as error:

@@ -16,7 +16,12 @@ from typing import Literal
 import msgspec
 
 from suite.bundle.errors import BundleError
+from suite.bundle.schema import Noted
 from suite.bundle.writer import Bundle
+from suite.clocktime import now
+from suite.device.registry import traits
+from suite.fingerprint.redact import names_to_hide, redact_text
+from suite.launch.variables import take_out
 from suite.protocol import Assignment, Failure, Reporter, leave
 
 PR_SET_PDEATHSIG = 1
@@ -37,6 +42,23 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
+def _take_out(assignment: Assignment, bundle: Bundle) -> None:
+    """Take out of this process what something in it has set (sitecustomize, a .pth file, an image) and would change an arm.
+
+    Raises:
+        RuntimeError: torch was imported before, and may have read it.
+    """
+    told = take_out(os.environ, traits(assignment.device).cleared, spare=("TORCHINDUCTOR_CACHE_DIR",))
+    changing = [each for each in told if each.fate == "out"]
+    if changing and "torch" in sys.modules:
+        raise RuntimeError(f"{changing[0].shown} was set before the worker began, and torch had been imported with it")
+    for each in told:
+        if each.fate != "kept":
+            said = f"{each.shown} was set within the worker and is taken out before torch is imported: {each.effect}"
+            message = redact_text(said, names_to_hide())
+            bundle.event(Noted(at=now(), case=assignment.case.name, message=message))
+
+
 def main() -> int:
     """Run the assignment on standard input."""
     assignment = msgspec.json.decode(sys.stdin.buffer.read(), type=Assignment)
@@ -45,6 +67,7 @@ def main() -> int:
     report = Reporter(assignment.progress_descriptor)
     bundle = Bundle(Path(assignment.bundle))
     try:
+        _take_out(assignment, bundle)
         if assignment.role == "measure":
             from suite.measure.process import Measurement
 

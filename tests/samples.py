@@ -88,6 +88,10 @@ def write(
                             position=slot.position,
                         )
                     )
+            for label in arms:
+                if process < len(arms[label]):
+                    bundle.event(evidence(name, label, process, "before"))
+                    bundle.event(evidence(name, label, process, "after"))
             bundle.event(ended(name, process))
     manifest.write(directory)
     return directory
@@ -110,6 +114,16 @@ def block(
         calls_per_iteration=1,
         iterations_ns=[round(time_ns * factor) for factor in (0.99, 0.995, 1.0, 1.005, 1.01)],
     )
+
+
+def evidence(case_name: str, arm: str, process: int, moment: str = "before", **changes: object) -> schema.ArmEvidence:
+    """An arm that is what it says: one graph of all operators where it is compiled, none in eager."""
+    fields: dict[str, object] = {"operators": 2}
+    if not arm.startswith("eager"):
+        fields = {"eager_operators": 2, "regions": ["0/0"], "graph_calls": 1}
+        fields |= {"graphs": 1, "kernels": 1, "frozen": int("freezing" in arm)} if moment == "before" else {}
+    fields |= {"at": AT, "case": case_name, "arm": arm, "process": process, "incarnation": 0, "role": "measure"}
+    return schema.ArmEvidence(**{**fields, "moment": moment, **changes})  # type: ignore[arg-type]
 
 
 def ended(case_name: str, process: int, outcome: schema.Outcome = "ok", message: str = "") -> schema.ProcessEnded:

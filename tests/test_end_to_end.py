@@ -282,3 +282,31 @@ def test_an_ablation_starts_every_level_with_its_own_settings_and_proves_it(tmp_
     assert "OMP_NUM_THREADS" not in seen["+numactl"].environment
     assert "OMP_NUM_THREADS" in seen["all"].environment
     assert "What each step adds" in (bundle / "report.html").read_text()
+
+
+def test_strict_refuses_a_variable_that_would_change_an_arm_in_one_sentence(tmp_path: Path) -> None:
+    done = suite(*run_arguments(tmp_path, "--strict"), environment={"TORCHDYNAMO_DISABLE": "1", "MKLROOT": "/opt/mkl"})
+    assert done.returncode == 2 and not list(tmp_path.iterdir())
+    (line,) = done.stderr.splitlines()
+    assert "TORCHDYNAMO_DISABLE=1 (compiled arms would be eager); unset them (env -u TORCHDYNAMO_DISABLE)" in line
+
+
+def test_an_arm_that_something_in_the_process_turns_off_is_not_shown(tmp_path: Path) -> None:
+    """A variable that is taken out, and a setting of the compiler that no variable shows."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import torch._dynamo.config as config\nconfig.disable = True\n")
+    arguments = run_arguments(tmp_path / "results", "--arms", "inductor", "--no-profile", "--processes", "1")
+    done = suite(*arguments, environment={"PYTHONPATH": str(site), "TORCHINDUCTOR_FREEZING": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "note: TORCHINDUCTOR_FREEZING=1 is not handed on to workers" in done.stdout
+    loaded = reader.load(reader.runs(tmp_path / "results")[0])
+    (reason,) = loaded.withheld.values()
+    assert f"{CASE}: inductor is not shown: {reason}" in done.stdout
+    assert reason.startswith(
+        "it is not what it says: no graph was compiled for it; torch._dynamo.config.disable is True"
+    )
+    assert {block.arm for block in loaded.blocks} == {"eager", "eager#2"} and not loaded.withheld_blocks
+    assert not any(isinstance(event, schema.ArmReady) and event.arm == "inductor" for event in loaded.events)
+    shown = (loaded.path / "report.html").read_text()
+    assert "no graph was compiled for it" in shown and "TORCHINDUCTOR_FREEZING=1 is not handed on" in shown

@@ -179,3 +179,13 @@ def test_a_name_that_is_no_text_is_refused_before_anything_is_done(
 )
 def test_why_torch_does_not_start_is_the_cause_and_no_setting(status: int, said: str, memory: str, told: str) -> None:
     assert told in machine.why_no_torch(status, said, memory)
+
+
+def test_what_would_change_an_arm_goes_into_the_container_where_it_is_recorded(
+    tmp_path: Path, started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    monkeypatch.setenv("TORCHINDUCTOR_REDIS_URL", "redis://user:word@db")
+    assert enter(REQUESTS[0], tmp_path) == 0
+    assert "TORCHDYNAMO_DISABLE=1" in " ".join(started[0])
+    assert "redis" not in " ".join(started[0]).lower()

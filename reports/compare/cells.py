@@ -12,6 +12,7 @@ from reports.compare import ceilings, parity
 from reports.compare.align import Aligned
 from reports.compare.load import Member
 from reports.compare.parity import Allowed, Difference, Side
+from reports.evidence import unproved
 from reports.results import ArmResult, CaseResult
 from suite.statistics.pairs import whole_pairs
 from suite.statistics.ratio import Interval, log_time
@@ -115,11 +116,13 @@ def _cell(member: Member, side: Side | None, against: Side | None, label: str, a
         return cell
     if changed := _changed(against.member, member):
         return replace(cell, status="refused", reasons=changed)
+    if missing := _unproved(against, side, label):
+        return replace(cell, status="refused", reasons=missing)
     if refused := parity.refusals(against, side):
         return replace(cell, status="refused", reasons=tuple(refused))
     differing = parity.asked(against, side)
-    if missing := [each for each in differing if each.field not in allow]:
-        return replace(cell, status="asked", reasons=tuple(missing))
+    if unasked := [each for each in differing if each.field not in allow]:
+        return replace(cell, status="asked", reasons=tuple(unasked))
     return replace(cell, status="ranked", allowed=tuple(differing))
 
 
@@ -127,6 +130,14 @@ def _changed(base: Member, member: Member) -> tuple[Difference, ...]:
     """What bars a verdict on either side: files that are not what was measured."""
     told = [Difference("", member.barred)] if member.barred else []
     return (*told, *([Difference("", f"of the baseline {base.letter}: {base.barred}")] if base.barred else []))
+
+
+def _unproved(base: Side, side: Side, label: str) -> tuple[Difference, ...]:
+    """Why nothing proves that the arm is what it says, of this run's and of the baseline's."""
+    own = unproved(side.member.bundle, side.case.name, label)
+    its = unproved(base.member.bundle, base.case.name, label)
+    told = [Difference("", own)] if own else []
+    return (*told, *([Difference("", f"of the baseline {base.member.letter}: {its}")] if its else []))
 
 
 def _with_ratio(cell: Cell, baseline: Cell) -> Cell:

@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from reports import seal
+from reports import evidence, seal
 from reports.ablation import ablated
 from reports.render import (
     ablation,
@@ -51,6 +51,7 @@ def environment() -> jinja2.Environment:
         ablation=ablation,
         container=container,
         coverage=coverage,
+        evidence=evidence,
         facttables=facts,
         numbers=numbers,
         processes=processes,

@@ -56,13 +56,57 @@ class ArmReady(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ArmNotRun(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """An arm did not run in this process, and why."""
+    """An arm did not run in this process, and why.
+
+    `withheld`: it ran, or could have, and is not what it says: nothing that any process measured of it in this case is shown.
+    """
 
     case: str
     arm: str
     process: int
     incarnation: int
     reason: str
+    withheld: bool = False
+
+
+class ArmEvidence(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """What an arm was seen to be, outside of timed code: after its first calls (`moment` before), and after the last block.
+
+    `graphs` that Inductor compiled for it (or took from its cache) have `kernels` of their own and `frozen` weights folded into them;
+    `cuda_graphs` of them are replayed as CUDA graphs, `cuda_graphs_refused` says why the others are not, and `cpp_wrapper` and
+    `max_autotune` what was in force while they were compiled. `attention` counts the places where Inductor put fused attention for plain
+    one. `graph_breaks` and `frames_skipped` are Dynamo's counts, `break_reason` its words and the line of the first. All of these are of
+    moment before.
+
+    Of one call that was looked at with torch's profiler: `regions` are the compiled frames that it went through ("0/0", Dynamo's own
+    numbers), `graph_calls` its calls of compiled graphs, and `operators` those that it ran outside of them, of `eager_operators` that
+    the eager arm's call runs (0: not known). `settings` of the compiler are not their defaults, though nobody asked for it. `faults` are
+    clauses that say why the arm is not what it says.
+    """
+
+    case: str
+    arm: str
+    process: int
+    incarnation: int
+    role: Literal["measure", "profile"]
+    moment: Literal["before", "after"]
+    graphs: int = 0
+    kernels: int = 0
+    frozen: int = 0
+    cuda_graphs: int = 0
+    cuda_graphs_refused: str = ""
+    cpp_wrapper: bool = False
+    max_autotune: bool = False
+    attention: int = 0
+    graph_breaks: int = 0
+    break_reason: str = ""
+    frames_skipped: int = 0
+    regions: list[str] = []
+    graph_calls: int = 0
+    operators: int = 0
+    eager_operators: int = 0
+    settings: dict[str, str] = {}
+    faults: list[str] = []
 
 
 class ArmWarm(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,7 +206,17 @@ class ProcessEnded(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 AnyEvent = (
-    Noted | ProcessStarted | ArmReady | ArmNotRun | ArmWarm | Conditioned | Planned | Effective | Stopped | ProcessEnded
+    Noted
+    | ProcessStarted
+    | ArmReady
+    | ArmNotRun
+    | ArmEvidence
+    | ArmWarm
+    | Conditioned
+    | Planned
+    | Effective
+    | Stopped
+    | ProcessEnded
 )
 
 # --- telemetry.jsonl ------------------------------------------------------------------------------------------------

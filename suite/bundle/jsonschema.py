@@ -1,6 +1,6 @@
 """The bundle's format as a JSON Schema file, for programs that do not use this package.
 
-`python -m suite.bundle.jsonschema > docs/bundle-1.2.schema.json` renews the published file; a test holds the two together.
+`python -m suite.bundle.jsonschema > docs/bundle-1.3.schema.json` renews the published file; a test holds the two together.
 """
 
 from __future__ import annotations

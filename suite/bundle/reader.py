@@ -26,8 +26,9 @@ class _Kind(msgspec.Struct):
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """A whole bundle in memory. `notes` tells what could not be read and what was left out, one sentence each.
 
-    `retaken` are blocks that were measured again: evidence of the conditions, never of the time. `passes` are further profiling passes by
-    (case, arm, pass).
+    `retaken` are blocks that were measured again: evidence of the conditions, never of the time. `withheld` maps (case, arm's label) to the
+    reason why the arm is not what it says, and `withheld_blocks` are what was measured of such arms, which stands in no other list.
+    `passes` are further profiling passes by (case, arm, pass).
     """
 
     path: Path
@@ -42,6 +43,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str]
     retaken: list[schema.Block] = msgspec.field(default_factory=list)
     passes: dict[tuple[str, str, str], schema.Profile] = msgspec.field(default_factory=dict)
+    withheld: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
+    withheld_blocks: list[schema.Block] = msgspec.field(default_factory=list)
 
 
 def read_run(bundle: Path) -> schema.Run:
@@ -102,6 +105,12 @@ def check_version(path: Path, version: str) -> None:
         raise BundleError(
             f"{path}: schema {version} is not one this version reads (it reads {known}.x); use the Speedproof that wrote it or a newer one."
         )
+
+
+def proves_arms(run: schema.Run) -> bool:
+    """Whether a run of this schema holds evidence of its arms (`schema.ArmEvidence`); of older ones nothing is known."""
+    parts = run.schema_version.split(".")[:2]
+    return all(part.isdecimal() for part in parts) and [int(part) for part in parts] >= [1, 3]
 
 
 def read_rows(path: Path, struct: type[T], notes: list[str]) -> Iterator[T]:
@@ -168,11 +177,13 @@ def load(bundle: Path) -> Loaded:
                 if further is not None:
                     passes[case.name, arm, one.name] = further
     events: list[schema.AnyEvent] = list(read_rows(bundle / writer.EVENTS, schema.AnyEvent, notes))  # type: ignore[arg-type]
+    blocks = _unique(read_rows(bundle / writer.SAMPLES, schema.Block, notes), notes)
+    withheld = {(e.case, e.arm): e.reason for e in reversed(events) if isinstance(e, schema.ArmNotRun) and e.withheld}
     return Loaded(
         path=bundle,
         run=run,
         fingerprint=fingerprint,
-        blocks=_unique(read_rows(bundle / writer.SAMPLES, schema.Block, notes), notes),
+        blocks=[block for block in blocks if (block.case, block.arm) not in withheld],
         events=events,
         telemetry=list(read_rows(bundle / writer.TELEMETRY, schema.Telemetry, notes)),
         states=list(read_rows(bundle / writer.STATE, schema.State, notes)),
@@ -181,6 +192,8 @@ def load(bundle: Path) -> Loaded:
         notes=notes,
         retaken=list(read_rows(bundle / writer.RETAKEN, schema.Block, notes)),
         passes=passes,
+        withheld=withheld,
+        withheld_blocks=[block for block in blocks if (block.case, block.arm) in withheld],
     )
 
 

@@ -1,4 +1,4 @@
-"""The bundle's format, schema 1.2: what each file of one run's directory holds.
+"""The bundle's format, schema 1.3: what each file of one run's directory holds.
 
 Every struct here is a row or a document of the bundle; `reader` and `writer` are the only modules that touch the files.
 Units stand in field names. A newer minor version may add fields and event kinds (both are skipped by this reader); a
@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from suite.bundle.events import (
     AnyEvent,
+    ArmEvidence,
     ArmNotRun,
     ArmReady,
     ArmWarm,
@@ -34,6 +35,7 @@ from suite.bundle.workloads import Case, Device, Pass, ProfilerSchedule, Tensor,
 
 __all__ = [
     "AnyEvent",
+    "ArmEvidence",
     "ArmNotRun",
     "ArmReady",
     "ArmWarm",
@@ -57,7 +59,7 @@ __all__ = [
     "Weights",
 ]
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 FactStatus = Literal["ok", "masked", "absent", "denied", "virtualised"]
 RunStatus = Literal["running", "complete", "incomplete", "interrupted"]

@@ -8,6 +8,7 @@ from typing import cast
 
 from suite.bundle import schema
 from suite.device.contract import Device, Traits, Watch
+from suite.launch.variables import Told, take_out
 
 MODULES = {"cpu": "suite.device.cpu", "cuda": "suite.device.cuda"}
 """Kind -> the module whose `open_device(description)` makes one; imported in workers only."""
@@ -39,6 +40,11 @@ TRAITS = {
             "CUBLAS_EMULATE_SINGLE_PRECISION": "cuBLAS puts float32 together from bfloat16",
             "CUBLAS_EMULATION_STRATEGY": "cuBLAS puts float32 together from bfloat16",
             "CUDA_LAUNCH_BLOCKING": "each launch waits for its kernel",
+            "CUBLAS_WORKSPACE_CONFIG": "cuBLAS chooses among other algorithms",
+            "CUBLAS_LOGINFO_DBG": "writing logs costs time",
+            "CUBLASLT_LOG_LEVEL": "writing logs costs time",
+            "CUDNN_LOGINFO_DBG": "writing logs costs time",
+            "CUDNN_LOGLEVEL_DBG": "writing logs costs time",
         },
     ),
 }
@@ -54,10 +60,9 @@ def traits(device: schema.Device) -> Traits:
     return TRAITS[device.kind]
 
 
-def clear(device: schema.Device, environ: MutableMapping[str, str]) -> list[str]:
-    """Take out of the environment what would change what is measured on the device; returns a sentence for each that was set."""
-    found = [(name, why) for name, why in traits(device).cleared.items() if name in environ]
-    return [f"{name}={environ.pop(name)} is not handed on to workers: {why}" for name, why in found]
+def clear(device: schema.Device, environ: MutableMapping[str, str]) -> list[Told]:
+    """Take out of the environment what would change an arm, or what is measured on the device; tells of everything that was set."""
+    return take_out(environ, traits(device).cleared)
 
 
 def precisions(device: schema.Device, cases: Sequence[schema.Case]) -> dict[str, list[str]]:

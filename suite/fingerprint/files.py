@@ -161,6 +161,12 @@ def own_places() -> list[tuple[str, str]]:
     return [(folder.rstrip("/"), shown) for folder, shown in places if len(folder) > 1]
 
 
+def printable(text: str, most: int = 200) -> str:
+    """`text` on one line of at most `most` characters, without what could steer a terminal or turn a page's direction."""
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def without_home(text: str, home: str | None = None) -> str:
     """`text` with the user's own places by name (`own_places`), home directories as "~", and no user in Inductor's default cache folder."""
     own = home if home is not None else os.environ.get("HOME", "")

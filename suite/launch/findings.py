@@ -24,6 +24,8 @@ RULES: tuple[Rule, ...] = (
     placement_rules.not_pinned,
     placement_rules.memory_elsewhere,
     placement_rules.threads_differ,
+    library_rules.capability_lower,
+    library_rules.torch_modes,
     library_rules.openmp_warning,
     library_rules.complaint,
 )

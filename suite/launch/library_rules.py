@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from suite.bundle.schema import Effective, Finding, Severity
+from suite.fingerprint.software.torch import CAPABILITIES
 from suite.launch.seen import answering, maps_of, process_of, running
 from suite.launch.sighting import Explained, Sighting, names, row_evidence
 
@@ -189,6 +190,61 @@ def two_allocators(seen: Sighting) -> Iterator[Explained]:
         ),
         frozenset(),
     )
+
+
+def capability_lower(seen: Sighting) -> Iterator[Explained]:
+    """launch.cpu-capability: ATen's kernels, which eager runs, use fewer vector instructions than the processor has."""
+    lower = [
+        (used, best)
+        for used, best in (
+            (each.torch.get("cpu_capability", ""), each.torch.get("cpu_capability_of_machine", ""))
+            for each in seen.processes
+        )
+        if used in CAPABILITIES and best in CAPABILITIES and CAPABILITIES.index(used) < CAPABILITIES.index(best)
+    ]
+    if lower:
+        used, best = lower[0]
+        yield (
+            Finding(
+                rule="launch.cpu-capability",
+                severity="wrong",
+                claim=f"Eager's kernels use {used} on a processor that has {best}.",
+                evidence=[
+                    f"torch.backends.cpu.get_cpu_capability() in {seen.where(len(lower))}: {used}",
+                    f"the flags in /proc/cpuinfo allow {best}",
+                ],
+                advice="find out what lowers it (ATEN_CPU_CAPABILITY in an image or a sitecustomize, or how torch was built)",
+            ),
+            frozenset(),
+        )
+
+
+USUAL_MODES = {
+    "deterministic_algorithms": "False",
+    "mkldnn_enabled": "True",
+    "anomaly_mode": "False",
+    "inference_mode": "False",
+    "autocast_cpu": "False",
+    "default_dtype": "torch.float32",
+}
+"""torch's modes that the suite leaves as torch has them."""
+
+
+def torch_modes(seen: Sighting) -> Iterator[Explained]:
+    """launch.torch-modes: something in the workers has changed a mode of torch's, in which both arms compute otherwise."""
+    for name, usual in USUAL_MODES.items():
+        other = [each for each in seen.processes if each.torch.get(name, usual) != usual]
+        if other and not other[0].torch[name].startswith("unknown: "):
+            yield (
+                Finding(
+                    rule="launch.torch-modes",
+                    severity="doubtful",
+                    claim=f"torch's {name} is {other[0].torch[name]} and not {usual}, and the suite has not set it.",
+                    evidence=[f"read from torch in {seen.where(len(other))}"],
+                    advice="find out what sets it (sitecustomize, usercustomize, a .pth file)",
+                ),
+                frozenset(),
+            )
 
 
 def openmp_warning(seen: Sighting) -> Iterator[Explained]:

@@ -33,7 +33,9 @@ from suite.measure.conditioning import FLAT_CYCLES, LEAST_BLOCKS, MOST_BLOCKS, c
 from suite.measure.schedule import Slot, iterations_per_block, least_pairs, pairs_within, slots
 from suite.measure.state import StateReference
 from suite.measure.warmup import Warmup, calls_for, warm_up
+from suite.profiling import proof
 from suite.profiling.compilation import CompilationWatch, own_cache
+from suite.profiling.evidence import Witness
 from suite.protocol import Assignment, Reporter
 
 LEAST_TICKS = 100
@@ -67,6 +69,7 @@ class Measurement:
         self.case = assignment.case
         self.calls: dict[str, Callable[[], Any]] = {}
         self.outputs: dict[str, Any] = {}
+        self.witness = Witness(assignment, self.device.synchronise)
 
     def run(self) -> None:
         """The whole process, from set-up to its last block."""
@@ -88,12 +91,15 @@ class Measurement:
             plan = self.assignment.plan or self._plan(warmups)
             self._record_effective()
             self._measure(plan)
+            self._look_again()
             if check:
                 check.after(self.calls, self.assignment.arms)
             self.report("done", fraction=1.0)
 
     def _make_ready(self, built: Built) -> None:
         names = [arm.label for arm in self.assignment.arms]
+        if reason := self.assignment.not_run.get(BASELINE):
+            raise proof.NotWhatItSaysError(reason)
         if any(ARMS[arm.name].compiled and arm.name not in self.assignment.not_run for arm in self.assignment.arms):
             self.device.ready_toolchain()
         for number, arm in enumerate(self.assignment.arms):
@@ -108,27 +114,55 @@ class Measurement:
             except Exception as error:
                 if arm.name == BASELINE:
                     raise
-                self._not_run(arm.label, f"{type(error).__name__}: {_first_line(error)}")
+                withheld = isinstance(error, proof.NotWhatItSaysError)
+                kind = "" if withheld else f"{type(error).__name__}: "
+                self._not_run(arm.label, f"{kind}{_first_line(error)}", withheld=withheld)
 
     def _first_call(self, arm: schema.Arm, built: Built) -> None:
         call = partial(prepare(ARMS[arm.name], built.call), *built.inputs)
         watch = CompilationWatch()
-        with own_cache(arm.label), compiling(ARMS[arm.name]), watch:
+        with (
+            self.witness.listening(ARMS[arm.name]) as compiled,
+            own_cache(arm.label),
+            compiling(ARMS[arm.name]),
+            watch,
+        ):
             start = time.perf_counter_ns()
             output = call()
             self.device.synchronise()
             duration = time.perf_counter_ns() - start
             for _ in range(CALLS_TO_REPLAY - 1 if self.device.beside_host else 0):
                 output = call()
-        self.outputs[arm.label] = kept(output)
+        kept_output = kept(output)
+        evidence = self.witness.before(arm, call, compiled)
+        self.bundle.event(evidence)
+        if reason := proof.reason(evidence):
+            raise proof.NotWhatItSaysError(reason)
+        self.outputs[arm.label] = kept_output
         self.calls[arm.label] = call
         self.bundle.event(watch.ready(self.assignment, arm.label, duration, ARMS[arm.name].compiled))
 
-    def _not_run(self, label: str, reason: str) -> None:
+    def _look_again(self) -> None:
+        """After the last block: an arm that is not any more what it was has no result."""
+        for arm in self.assignment.arms:
+            if arm.label not in self.calls:
+                continue
+            evidence = self.witness.after(arm, self.calls[arm.label])
+            self.bundle.event(evidence)
+            if reason := proof.reason(evidence):
+                self._not_run(arm.label, reason, withheld=True)
+
+    def _not_run(self, label: str, reason: str, *, withheld: bool = False) -> None:
         a, reason = self.assignment, redact_text(reason, names_to_hide())
         self.bundle.event(
             schema.ArmNotRun(
-                at=now(), case=self.case.name, arm=label, process=a.process, incarnation=a.incarnation, reason=reason
+                at=now(),
+                case=self.case.name,
+                arm=label,
+                process=a.process,
+                incarnation=a.incarnation,
+                reason=reason,
+                withheld=withheld,
             )
         )
 

@@ -18,7 +18,9 @@ from suite.device import registry
 from suite.device.contract import Device
 from suite.fingerprint.files import without_home
 from suite.fingerprint.redact import names_to_hide, redact_text
+from suite.profiling import proof
 from suite.profiling.compilation import CompilationWatch, own_cache
+from suite.profiling.evidence import Witness
 from suite.profiling.redaction import keep
 from suite.protocol import Assignment, Reporter
 
@@ -37,6 +39,8 @@ def run(assignment: Assignment, bundle: Bundle, report: Reporter, device: Device
     device = device or registry.open_device(assignment.device)
     device.prepare(assignment.case)
     built = workload(assignment.case.workload).build(assignment.case, assignment.seed, device.place)
+    witness = Witness(assignment, device.synchronise)
+    arms = {arm.name: arm for arm in reversed(assignment.arms)}
     names = list(dict.fromkeys(arm.name for arm in assignment.arms))
     if any(ARMS[name].compiled and name not in assignment.not_run for name in names):
         device.ready_toolchain()
@@ -46,13 +50,12 @@ def run(assignment: Assignment, bundle: Bundle, report: Reporter, device: Device
             reason = assignment.not_run.get(name)
             try:
                 if reason is None:
-                    _profile(assignment, bundle, built, name, device)
+                    _profile(assignment, bundle, built, arms[name], device, witness)
             except Exception as error:
                 if name == BASELINE:
                     raise
-                reason = redact_text(
-                    f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}", names_to_hide()
-                )
+                kind = "" if isinstance(error, proof.NotWhatItSaysError) else f"{type(error).__name__}: "
+                reason = redact_text(f"{kind}{str(error).strip().partition(chr(10))[0]}", names_to_hide())
             if reason is not None:
                 a = assignment
                 bundle.event(
@@ -68,10 +71,12 @@ def run(assignment: Assignment, bundle: Bundle, report: Reporter, device: Device
     report("done", fraction=1.0)
 
 
-def _profile(assignment: Assignment, bundle: Bundle, built: Built, name: str, device: Device) -> None:
+def _profile(
+    assignment: Assignment, bundle: Bundle, built: Built, arm: schema.Arm, device: Device, witness: Witness
+) -> None:
     import time
 
-    case = assignment.case
+    case, name = assignment.case, arm.name
     directory = bundle.case_directory(case.name, name)
     call = partial(prepare(ARMS[name], built.call), *built.inputs)
     if assignment.profile_pass is not None:
@@ -79,11 +84,21 @@ def _profile(assignment: Assignment, bundle: Bundle, built: Built, name: str, de
         return
     watch = CompilationWatch()
     # The setting must be in force before the first call: Inductor writes the profiler's records into the code it generates.
-    with own_cache(name), collected_code() as codes, compiling(ARMS[name], kernel_profile=True), watch:
+    with (
+        witness.listening(ARMS[name]) as compiled,
+        own_cache(name),
+        collected_code() as codes,
+        compiling(ARMS[name], kernel_profile=True),
+        watch,
+    ):
         start = time.perf_counter_ns()
         call()
         device.synchronise()
         duration = time.perf_counter_ns() - start
+    evidence = witness.before(arm, call, compiled)
+    bundle.event(evidence)
+    if reason := proof.reason(evidence):
+        raise proof.NotWhatItSaysError(reason)
     bundle.event(watch.ready(assignment, name, duration, ARMS[name].compiled))
     written = []
     for number, code in enumerate(codes):

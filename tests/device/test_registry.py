@@ -184,13 +184,16 @@ def test_planning_for_a_gpu_never_imports_torch() -> None:
 
 def test_variables_that_change_arithmetic_or_waiting_are_taken_out_and_named() -> None:
     environ = {"NVIDIA_TF32_OVERRIDE": "1", "CUDA_LAUNCH_BLOCKING": "1", "OMP_NUM_THREADS": "4"}
-    said = registry.clear(GPU, environ)
+    told = registry.clear(GPU, environ)
     assert environ == {"OMP_NUM_THREADS": "4"}
-    assert [sentence.partition(" ")[0] for sentence in said] == ["NVIDIA_TF32_OVERRIDE=1", "CUDA_LAUNCH_BLOCKING=1"]
+    assert [(each.shown, each.fate) for each in told] == [
+        ("CUDA_LAUNCH_BLOCKING=1", "out"),
+        ("NVIDIA_TF32_OVERRIDE=1", "out"),
+    ]
     assert registry.clear(GPU, environ) == []
 
 
-def test_nothing_is_taken_out_for_a_processor() -> None:
+def test_what_only_a_gpu_obeys_is_not_taken_out_for_a_processor() -> None:
     environ = {"NVIDIA_TF32_OVERRIDE": "1"}
     assert registry.clear(schema.Device(), environ) == [] and environ
 

@@ -101,3 +101,21 @@ def test_torchs_facts_are_printed_by_a_process_of_their_own() -> None:
     assert facts["version"].status == "ok"
     assert facts["cpu_capability"].status == "ok"
     assert facts["intra_op_threads"].value >= 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "best"),
+    [
+        ("fpu sse4_2", "DEFAULT"),
+        ("avx2", "DEFAULT"),
+        ("avx2 fma", "AVX2"),
+        ("avx2 fma avx512f avx512vl avx512bw", "AVX2"),
+        ("avx2 fma avx512f avx512vl avx512bw avx512dq", "AVX512"),
+    ],
+)
+def test_the_best_vector_instructions_are_told_from_a_processors_flags(flags: str, best: str) -> None:
+    assert torch_facts.best_capability(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: x\n") == best
+
+
+def test_a_processor_of_another_kind_has_no_best_set() -> None:
+    assert torch_facts.best_capability("processor\t: 0\nFeatures\t: fp asimd\n") is None

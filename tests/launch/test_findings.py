@@ -261,3 +261,32 @@ def test_another_remark_of_jemallocs_is_no_invalid_option() -> None:
     remark = "<jemalloc>: MADV_DONTNEED does not work (memset will be used instead)"
     found = findings(launch(), [worker(messages=[remark])])
     assert "launch.malloc-conf-invalid" not in {finding.rule for finding in found}
+
+
+def test_kernels_below_the_processors_best_are_wrong() -> None:
+    modes = {"cpu_capability": "AVX2", "cpu_capability_of_machine": "AVX512"}
+    found = only(findings(launch(), [worker(torch=modes), worker(torch={**modes, "cpu_capability": "AVX512"})]))
+    assert (found.rule, found.severity) == ("launch.cpu-capability", "wrong")
+    assert (
+        found.claim == "Eager's kernels use AVX2 on a processor that has AVX512."
+        and "1 of 2 workers" in found.evidence[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "best"), [("AVX512", "AVX512"), ("AVX512", "AVX2"), ("SVE256", "unknown: no answer"), ("", "")]
+)
+def test_kernels_at_the_best_or_of_unknown_kinds_are_not(used: str, best: str) -> None:
+    assert findings(launch(), [worker(torch={"cpu_capability": used, "cpu_capability_of_machine": best})]) == []
+
+
+def test_a_mode_of_torch_that_the_suite_has_not_set_is_told() -> None:
+    usual = {
+        "mkldnn_enabled": "True",
+        "deterministic_algorithms": "unknown: no answer",
+        "default_dtype": "torch.float32",
+    }
+    assert findings(launch(), [worker(torch=usual)]) == []
+    found = only(findings(launch(), [worker(torch=usual), worker(torch={**usual, "mkldnn_enabled": "False"})]))
+    assert (found.rule, found.severity) == ("launch.torch-modes", "doubtful")
+    assert found.claim == "torch's mkldnn_enabled is False and not True, and the suite has not set it."

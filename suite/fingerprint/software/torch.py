@@ -9,12 +9,13 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from suite.fingerprint.facts import Facts, call
-from suite.fingerprint.files import without_home
+from suite.fingerprint.files import read_text, without_home
 
 
 def read() -> Facts:
@@ -77,6 +78,22 @@ def built_with(config: str, pattern: str) -> str | None:
     return match[1].strip() if match else None
 
 
+CAPABILITIES = ("DEFAULT", "AVX2", "AVX512")
+"""Sets of x86 vector instructions for which ATen has kernels, the best last, as torch.backends.cpu.get_cpu_capability() names them."""
+
+NEEDED = {"AVX512": {"avx512vl", "avx512bw", "avx512dq", "fma"}, "AVX2": {"avx2", "fma"}}
+"""Flags that ATen asks for before it uses a set (aten/src/ATen/native/DispatchStub.cpp)."""
+
+
+def best_capability(cpuinfo: str) -> str | None:
+    """The best set for which an x86 processor has the flags, from the text of /proc/cpuinfo; None on another one."""
+    match = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
+    if match is None:
+        return None
+    flags = set(match[1].split())
+    return next((name for name in reversed(CAPABILITIES) if NEEDED.get(name, set()) <= flags), None)
+
+
 def parse_parallel_info(text: str) -> dict[str, str]:
     """`torch.__config__.parallel_info()` as a dictionary; a key is what stands before the last colon of its line."""
     pairs = (line.rpartition(":") for line in text.splitlines())
@@ -99,6 +116,7 @@ def in_force() -> dict[str, str]:
         "mkldnn_enabled": lambda: backends.mkldnn.enabled,
         "mkldnn_matmul_fp32_precision": lambda: backends.mkldnn.matmul.fp32_precision,
         "cpu_capability": backends.cpu.get_cpu_capability,
+        "cpu_capability_of_machine": lambda: best_capability(read_text(Path("/"), "/proc/cpuinfo").text or ""),
         "blas": lambda: build_setting(torch.__config__.show(), "BLAS_INFO"),
         "anomaly_mode": torch.is_anomaly_enabled,
     }
