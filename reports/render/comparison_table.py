@@ -118,7 +118,7 @@ def note(row: Row, cell: Cell) -> str:
         parts.append("the same unit under the same conditions again: so far do two of its sessions differ")
     if cell.verdict and cell.verdict.word in (None, "inconclusive"):
         parts += [cell.verdict.reason, *([on_each(cell.verdict.advice)] if cell.verdict.advice else [])]
-    return "; ".join(one_line(part, 200) for part in parts)
+    return "; ".join(one_line(part, 400) for part in parts)
 
 
 def on_each(advice: str) -> str:

@@ -20,6 +20,8 @@ from reports.render import (
     numbers,
     paper,
     processes,
+    profile_words,
+    state_words,
     tables,
     trace_document,
     view,
@@ -49,11 +51,14 @@ def environment() -> jinja2.Environment:
     env = paper.templates()
     env.globals.update(
         ablation=ablation,
+        charts=charts,
         container=container,
         coverage=coverage,
         facttables=facts,
         numbers=numbers,
         processes=processes,
+        profile_words=profile_words,
+        state_words=state_words,
         tables=tables,
         telemetry_chart=telemetry_chart,
         view=view,
