@@ -26,7 +26,7 @@ def steadiness(bundle: Loaded) -> list[str]:
     if bundle.run.ablation:
         return [
             *told,
-            "The levels differ in threads and memory, and so in these too: processes are not compared in it.",
+            "The levels differ in threads and memory, and so in these too: processes are not compared, and no change is looked for.",
         ]
     if len(bundle.states) < MINIMUM_READINGS:
         return [*told, "That is too few readings to tell whether the machine changed during the run."]
@@ -76,7 +76,7 @@ def _regime_sentence(regime: Regime) -> str:
     side = "below" if regime.change < 0 else "above"
     blocks = f"{regime.blocks} measured block{'s lie' if regime.blocks != 1 else ' lies'} in this stretch"
     return (
-        f"From {_clock(regime.start_ns)} to {_clock(regime.end_ns)} UTC, {where}, the {regime.reference} was {level}, "
+        f"From {_clock(regime.start_ns)} to {_clock(regime.end_ns)} UTC, {where}, the {regime.reference} averaged {level}, "
         f"{100 * abs(regime.change):.0f} % {side} the usual {usual}; {blocks}, shaded and kept."
     )
 
