@@ -133,6 +133,7 @@ def floors(row: Row) -> str:
         if cell.floor:
             least = cell.floor.delta <= MINIMUM_NOISE_FLOOR
             source = "the least that is ever assumed" if least else cell.floor.source
-            told.setdefault(f"{numbers.percent(cell.floor.delta)} ({source})", []).append(cell.member.letter)
+            doubt = f"; {cell.floor.doubt}" if cell.floor.doubt else ""
+            told.setdefault(f"{numbers.percent(cell.floor.delta)} ({source}{doubt})", []).append(cell.member.letter)
     listed = "; ".join(f"{', '.join(letters)} {text}" for text, letters in told.items())
     return f"{one_line(row.arm, 60)}: {listed}" if listed else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from reports import seal
 from reports.render import numbers
-from reports.results import NO_CLAIM, ArmResult, CaseResult, Results
+from reports.results import ArmResult, CaseResult, Results
 from suite.bundle import schema
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
@@ -70,7 +70,7 @@ CLAIMED = 3
 
 
 def verdict_sentence(found: Results) -> str:
-    """The report in a sentence: the headline comparison, in words that its interval allows."""
+    """The report in a sentence: the headline comparison, in words that its interval allows. Why nothing is claimed stands beside it."""
     if found.headline is None:
         return "Nothing was compared in this run."
     case, arm = found.headline.case, found.headline.arm
@@ -91,7 +91,7 @@ def verdict_sentence(found: Results) -> str:
         "faster": f"{what}: {who} is {rate} as fast as eager on this machine.",
         "slower": f"{what}: {who} is slower than eager on this machine, at {rate} its speed.",
         "equivalent": f"{what}: {who} and eager are equally fast on this machine, within {floor}.",
-        "inconclusive": f"{what}: no claim is made about {who} against eager; {reason.removeprefix(NO_CLAIM)}.{elsewhere(found)}",
+        "inconclusive": f"{what}: no claim is made about {who} against eager.{elsewhere(found)}",
     }[arm.verdict.word]
 
 
@@ -102,11 +102,16 @@ def elsewhere(found: Results) -> str:
     claimed = [(case, arm, arm.verdict.word) for case, arm in others if arm.verdict and arm.verdict.word in CLAIMS]
     if not others:
         return ""
+    whole = (
+        f"the other {numbers.counted(len(others), 'comparison')} of this run"
+        if len(others) > 1
+        else "the other comparison of this run"
+    )
     if not claimed:
-        return f" Nor is any about the other {numbers.counted(len(others), 'comparison')} of this run."
+        return f" No claim is made about {whole} either."
     told = [f"{arm.arm.label} in {case.case.name} {_claim(word, arm)}" for case, arm, word in claimed[:CLAIMED]]
     rest = f" and {len(claimed) - CLAIMED} more" if len(claimed) > CLAIMED else ""
-    return f" Of the other {numbers.counted(len(others), 'comparison')} of this run, {len(claimed)} settled: {'; '.join(told)}{rest}."
+    return f" Of {whole}, {len(claimed)} {'is' if len(claimed) == 1 else 'are'} settled: {'; '.join(told)}{rest}."
 
 
 def _claim(word: str, arm: ArmResult) -> str:

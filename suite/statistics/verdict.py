@@ -85,18 +85,18 @@ def verdict(ratio: Ratio, delta: float, adjusted_p: float, comparisons: int = 1)
             beyond, f"the whole interval lies {side} the noise floor, and its adjusted p is below {SIGNIFICANCE:g}"
         )
     unlikely = f"its adjusted p of {adjusted_p:.3g} is not below {SIGNIFICANCE:g}"
-    wide = f"a noise floor of {100 * delta:.3g} % is above {100 * MAXIMUM_EQUIVALENCE:g} %, too wide to call anything equivalent"
+    wide = f"{100 * delta:.3g} % is above {100 * MAXIMUM_EQUIVALENCE:g} %, too wide to call anything equivalent"
     if beyond:
         reason = f"the whole interval lies {side} the noise floor, but {unlikely}"
         return Verdict("inconclusive", reason, _advice(ratio, delta, comparisons))
     if low >= 1 / upper and high <= upper:
         if delta > MAXIMUM_EQUIVALENCE:
-            return Verdict("inconclusive", f"the interval lies within the noise floor, but {wide}", QUIETER)
+            return Verdict("inconclusive", f"the interval lies within the noise floor, but its {wide}", QUIETER)
         return Verdict("equivalent", "the whole interval lies within the noise floor")
     edges = "both edges" if low < 1 / upper and high > upper else "the upper edge" if high > upper else "the lower edge"
     unmet = [f"the interval reaches across {edges} of the noise floor ({1 / upper:.3g} to {upper:.3g})"]
     unmet += [unlikely] if adjusted_p >= SIGNIFICANCE else []
-    unmet += [wide] if delta > MAXIMUM_EQUIVALENCE else []
+    unmet += [f"the floor's {wide}"] if delta > MAXIMUM_EQUIVALENCE else []
     return Verdict("inconclusive", "; ".join(unmet), _advice(ratio, delta, comparisons))
 
 

@@ -7,8 +7,8 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property
 
 import pytest
 
@@ -61,7 +61,7 @@ class Shown:
     def comparisons(self) -> list[tuple[CaseResult, ArmResult, str, str]]:
         """Every comparison with its verdict's word and what the table of results says in its row."""
         rows = [row for row in re.findall(r"<tr>(.*?)</tr>", self.section("results"), re.S) if 'class="arm"' in row]
-        told = [self.plain(row) for row in rows if "noise floor" not in row]
+        told = [self.plain(row) for row in rows if ">baseline</td>" not in row]
         pairs = self.results.comparisons
         assert len(told) == len(pairs)
         return [
@@ -79,27 +79,29 @@ class Shown:
         """Cases with the picture of their distributions and its caption."""
         for case in self.results.cases:
             figure = re.findall(
-                r"<figure>(<svg.*?</svg>)<figcaption>(.*?)</figcaption>", self.section(case.case.name), re.S
+                r"<figure>(<svg.*?</svg>)\s*<figcaption>(.*?)</figcaption>", self.section(case.case.name), re.S
             )
+            assert bool(figure) == bool(case.baseline.blocks)
             if figure:
                 yield case, figure[0][0], self.plain(figure[0][1])
 
 
 @pytest.fixture(scope="module")
-def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Shown]:
-    return {name: Shown(make(tmp_path_factory.mktemp("odd") / "run")) for name, make in ODD.items()}
+def shown_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Shown]:
+    """A bundle and its report by name; each is rendered once."""
+    return cache(lambda name: Shown(ODD[name](tmp_path_factory.mktemp("odd") / "run")))
 
 
 @pytest.fixture(params=ODD)
-def shown(rendered: dict[str, Shown], request: pytest.FixtureRequest) -> Shown:
-    return rendered[request.param]
+def shown(shown_of: Callable[[str], Shown], request: pytest.FixtureRequest) -> Shown:
+    return shown_of(request.param)
 
 
-def test_there_are_many_oddities_and_each_is_odd(rendered: dict[str, Shown]) -> None:
+def test_there_are_many_oddities_and_each_is_odd(shown_of: Callable[[str], Shown]) -> None:
     assert len(ODD) >= 25
-    usual = rendered["nothing odd"]
+    usual = shown_of("nothing odd")
     assert usual.headline_word == "faster"
-    alike = {name for name, one in rendered.items() if name != "nothing odd" and one.text == usual.text}
+    alike = {name for name in ODD if name != "nothing odd" and shown_of(name).text == usual.text}
     # Rendered files and a good profile are no news: the report has to be the same but for what they add.
     assert alike <= {"files that are rendered"}
 
@@ -112,10 +114,10 @@ def test_the_headline_agrees_with_the_count(shown: Shown) -> None:
     elsewhere = sum(words[word] for word in CLAIMS) - (shown.headline_word in CLAIMS)
     if shown.headline_word == "inconclusive":
         assert "no claim" in shown.headline
-        assert (f"{elsewhere} settled" in shown.headline) == (elsewhere > 0)
-        assert ("Nor is any" in shown.headline) == (elsewhere == 0)
+        assert bool(re.search(rf"\b{elsewhere} (is|are) settled", shown.headline)) == (elsewhere > 0)
+        assert ("comparison of this run either" in shown.headline) == (elsewhere == 0)
     elif shown.headline_word:
-        assert "no claim" not in shown.headline and "Nor is any" not in shown.headline
+        assert "no claim" not in shown.headline.lower()
     if shown.results.barred:
         assert not any(words[word] for word in WORDS) and "no claim" in shown.headline
 
@@ -125,7 +127,7 @@ def test_the_table_shows_the_verdicts_that_are_counted_and_drawn(shown: Shown) -
     assert Counter(badges) == Counter(
         (word or "no-verdict") for _, arm, word, _ in shown.comparisons if arm.verdict is not None
     )
-    picture = re.findall(r"<figure>(<svg.*?</svg>)</figure>", shown.section("verdict"), re.S)[0]
+    picture = re.findall(r"<figure>(<svg.*?</svg>)\s*</figure>", shown.section("verdict"), re.S)[0]
     for word in WORDS:
         drawn = f"fill: {charts.VERDICT_COLOURS[word]}" in picture
         assert drawn == (word in {found for *_, found, _ in shown.comparisons})
@@ -195,14 +197,14 @@ def test_shades_are_named_where_there_are_any(shown: Shown) -> None:
         assert ("shaded" in caption) == (charts.SHADE in picture)
     if shown.bundle.states:
         figure, caption = re.findall(
-            r"<figure>(<svg.*?</svg>)<figcaption>(Two fixed workloads.*?)</figcaption>", shown.html, re.S
+            r"<figure>(<svg.*?</svg>)\s*<figcaption>(Two fixed workloads.*?)</figcaption>", shown.html, re.S
         )[0]
         assert ("Shaded" in caption) == (charts.SHADE in figure)
 
 
 def test_the_state_is_called_steady_by_every_reading(shown: Shown) -> None:
     if not shown.bundle.states:
-        assert "steady" not in shown.plain(shown.section("environment")) and "was not read" in shown.text
+        assert "steady to within" not in shown.text and "reference was not read" in shown.text
         return
     values = series(shown.bundle.states, "memory bandwidth")
     by_process: dict[tuple[str, int], list[float]] = {}
