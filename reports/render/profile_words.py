@@ -95,7 +95,7 @@ def _disturbed(bundle: Loaded, case: CaseResult) -> list[str]:
         what = disturbances(span)
         if what:
             told.append(
-                f"The profiles were made while the machine was disturbed: in the profiling process {' and '.join(what)}."
+                f"The profiles were made while the machine was disturbed: over the whole profiling process {' and '.join(what)}."
                 " What waited then stands in the times of the rows."
             )
     return list(dict.fromkeys(told))

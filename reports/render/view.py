@@ -266,7 +266,7 @@ def stopping(case: CaseResult) -> str:
     if stopped is None or not case.candidates:
         return ""
     width = (
-        f"; the widest interval reaches {numbers.percent(stopped.half_width)} to either side"
+        f"; the widest interval of an arm's ratio reaches {numbers.percent(stopped.half_width)} to either side"
         if stopped.half_width
         else ""
     )
