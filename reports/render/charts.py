@@ -235,11 +235,14 @@ def distribution_caption(case: CaseResult, found: Sequence[Regime] = ()) -> str:
     """What the dots of `distribution` are, how many of how many are drawn, and what is shaded where something is."""
     drawn = {arm.arm.label: (len(thinned(_samples(arm), POINTS)), arm.iterations) for arm in case.arms if arm.blocks}
     calls = sorted({block.calls_per_iteration for arm in case.arms for block in arm.blocks})
+    everything = [sample for arm in case.arms for sample in _samples(arm)]
     if all(shown == total for shown, total in drawn.values()):
         dots = "every iteration is a dot"
     else:
         told = ", ".join(f"{shown:,} of {total:,} of {label}" for label, (shown, total) in drawn.items())
         dots = f"a dot is one iteration; drawn are {told}, evenly taken, with the fastest and the slowest"
+    if max(everything, default=0.0) > _upper_limit(everything):
+        dots += ", but for those beyond the edge"
     if calls[-1] > 1:
         group = f"{calls[0]} to {calls[-1]}" if len(calls) > 1 else f"{calls[0]}"
         dots += f"; an iteration is the mean of {group} calls"

@@ -188,6 +188,7 @@ def test_a_caption_counts_the_dots_that_are_drawn(shown: Shown) -> None:
             else:
                 assert f"{dots:,} of {arm.iterations:,} of {arm.arm.label}" in caption
         calls = {block.calls_per_iteration for arm in case.arms for block in arm.blocks}
+        assert ("but for those beyond the edge" in caption) == ("lie beyond the edge" in picture)
         assert ("mean of" in caption) == (max(calls) > 1)
         assert max(calls) == 1 or f"{max(calls)} calls" in caption
 
