@@ -205,7 +205,9 @@ class _Measured:
         name = self.plan.levels[0].label
         found = self.effects[self.again, 0, quantity] if self.again else "no level repeats it"
         if isinstance(found, str):
-            return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: {name} was not measured against itself ({found})")
+            return NoiseFloor(
+                MINIMUM_NOISE_FLOOR, f"assumed: {name} was not measured against itself ({found})", assumed=True
+            )
         measured = noise_floor(found)
         source = (
             f"the least that is ever assumed; {name} against itself showed no more"

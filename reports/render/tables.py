@@ -63,6 +63,7 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
         time=numbers.time(arm.typical_ns),
         ratio="baseline" if is_baseline else numbers.ratio(arm.ratio),
         interval=f"noise floor {numbers.percent(case.noise_floor.delta)}"
+        + (" (assumed)" if case.noise_floor.assumed else "")
         if is_baseline
         else numbers.interval(arm.ratio),
         p=f"{arm.adjusted_p:.2g}" if arm.adjusted_p is not None else numbers.NO_NUMBER,

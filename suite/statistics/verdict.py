@@ -42,6 +42,8 @@ class NoiseFloor:
     source: str
     doubt: str = ""
     """Why the measurement itself is in doubt, in a clause: equal code differed from itself; empty where it did not."""
+    assumed: bool = False
+    """Whether equal code was never measured against itself."""
 
 
 def noise_floor(again: Ratio | str) -> NoiseFloor:
@@ -50,7 +52,9 @@ def noise_floor(again: Ratio | str) -> NoiseFloor:
     delta = max(1 %, the largest deviation from one that its interval allows); without an interval, that of its processes.
     """
     if isinstance(again, str):
-        return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: eager was not measured against itself ({again})")
+        return NoiseFloor(
+            MINIMUM_NOISE_FLOOR, f"assumed: eager was not measured against itself ({again})", assumed=True
+        )
     edges = (again.interval.low, again.interval.high) if again.interval else again.per_process
     delta = max(math.expm1(abs(math.log(edge))) for edge in edges)
     if delta <= MINIMUM_NOISE_FLOOR:

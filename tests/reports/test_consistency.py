@@ -174,6 +174,8 @@ def test_equal_code_that_differs_is_said_and_nothing_else_is(shown: Shown) -> No
     head = shown.results.headline
     if head and head.case.noise_floor.doubt:
         assert "excludes 1:" in shown.told("Noise floor")
+    assumed = [case for case in shown.results.cases if case.noise is None or case.noise.ratio is None]
+    assert shown.plain(shown.section("results")).count("(assumed)") == len(assumed)
     assert ("Eager runs twice" in shown.text) == any(arm.role == "noise" for arm in shown.bundle.run.arms)
 
 
