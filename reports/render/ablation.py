@@ -55,8 +55,9 @@ def tally(found: Ablated) -> str:
                     for effect in effects.values()
                     if effect.verdict and isinstance(effect.ratio, Ratio) and effect.ratio.interval
                 )
+    told = {"faster": "faster (of a speedup: larger)", "slower": "slower (smaller)"}
     order = ("faster", "slower", "equivalent", "inconclusive", "without a verdict")
-    return ", ".join(f"{words[word]} {word}" for word in order if words[word]) or "none"
+    return ", ".join(f"{words[word]} {told.get(word, word)}" for word in order if words[word]) or "none"
 
 
 def _phrase(case: CaseAblation, level: LevelResult, quantity: Quantity, arm: schema.Arm) -> str:
