@@ -60,8 +60,10 @@ class Shown:
     @property
     def comparisons(self) -> list[tuple[CaseResult, ArmResult, str, str]]:
         """Every comparison with its verdict's word and what the table of results says in its row."""
-        rows = [row for row in re.findall(r"<tr>(.*?)</tr>", self.section("results"), re.S) if 'class="arm"' in row]
-        told = [self.plain(row) for row in rows if ">baseline</td>" not in row]
+        rows = re.findall(
+            r'<tr>\s*(<td class="arm">.*?)</tr>(?:\s*<tr class="why">(.*?)</tr>)?', self.section("results"), re.S
+        )
+        told = [self.plain(" ".join(row)) for row in rows if ">baseline</td>" not in row[0]]
         pairs = self.results.comparisons
         assert len(told) == len(pairs)
         return [
