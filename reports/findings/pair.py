@@ -260,7 +260,7 @@ FRAMES_ADVICE = "Compile a larger piece of the program, use larger inputs, or tr
 def _cause(frames: float, excess: float, operators: tuple[Change, ...]) -> tuple[str, str]:
     """What makes up half of the excess, as the claim says it, and what to do about an operator; nothing is blamed that explains less."""
     if frames >= EXPLAINED * excess:
-        return ": the price of guards and wrappers", ""
+        return ": mostly the price of guards and wrappers", ""
     grown = next(iter(growths(operators)), None)
     if grown is None or grown.net_us < EXPLAINED * excess:
         return (
