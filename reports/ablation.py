@@ -205,11 +205,16 @@ class _Measured:
         name = self.plan.levels[0].label
         found = self.effects[self.again, 0, quantity] if self.again else "no level repeats it"
         if isinstance(found, str):
-            return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: {name} was not measured against itself ({found})")
-        delta = noise_floor(found).delta
-        if delta <= MINIMUM_NOISE_FLOOR:
-            return NoiseFloor(delta, f"the least that is ever assumed; {name} against itself showed no more")
-        return NoiseFloor(delta, f"from processes with {name} against others with {name}")
+            return NoiseFloor(
+                MINIMUM_NOISE_FLOOR, f"assumed: {name} was not measured against itself ({found})", assumed=True
+            )
+        measured = noise_floor(found)
+        source = (
+            f"the least that is ever assumed; {name} against itself showed no more"
+            if measured.delta <= MINIMUM_NOISE_FLOOR
+            else f"from processes with {name} against others with {name}"
+        )
+        return replace(measured, source=source, doubt=measured.doubt.replace("equal code", name))
 
 
 def in_rounds(text: str) -> str:

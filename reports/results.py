@@ -134,7 +134,10 @@ def results(bundle: Loaded, barred: str = "") -> Results:
 
 def _without_verdicts(case: CaseResult, reason: str) -> CaseResult:
     """The case with its numbers as they stand in the files, and no word on any of them."""
-    withdrawn = [replace(arm, verdict=Verdict(None, reason)) if arm.verdict else arm for arm in case.candidates]
+    withdrawn = [
+        replace(arm, verdict=Verdict(None, reason), break_even=f"nothing is said: {reason}") if arm.verdict else arm
+        for arm in case.candidates
+    ]
     return replace(case, candidates=tuple(withdrawn))
 
 
@@ -220,7 +223,9 @@ def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, p_values: dict[tuple[s
         verdict=judged,
         adjusted_p=adjusted_p,
         detectable=_detectable(found, one.noise_floor.delta, len(p_values)) if candidate else None,
-        break_even=break_even(cost_ns, typical_time(baseline_times), found) if worth and found and cost_ns else None,
+        break_even=_break_even(cost_ns, typical_time(baseline_times), found, judged)
+        if worth and found and cost_ns
+        else None,
         percentiles=_percentiles(blocks),
         outliers=tukey([sample / block.calls_per_iteration for block in blocks for sample in block.iterations_ns]),
         steady=steady,
@@ -234,18 +239,28 @@ def _arm(bundle: Loaded, one: _Measured, arm: schema.Arm, p_values: dict[tuple[s
     )
 
 
+def _break_even(cost_ns: int, baseline_ns: float, found: Ratio, judged: Verdict | None) -> BreakEven | str:
+    """When compiling has paid; nothing where no verdict may be given of a ratio with an interval."""
+    word = judged.word if judged else None
+    if found.interval and word is None:
+        return "nothing is said: the ratio is not to be quoted"
+    return break_even(cost_ns, baseline_ns, found, word)
+
+
+NO_CLAIM = "no claim is made: "
+"""How a withheld verdict's reason begins, which the headline has said by then."""
+
+
 def withheld(judged: Verdict, accuracy: schema.Accuracy | None, classes: dict[str, str]) -> Verdict:
     """The verdict, unless the claim behind it may not be made: a failed accuracy check, or an arm without a steady state."""
     if accuracy is not None and not accuracy.passed:
         return Verdict(None, f"its accuracy check failed: {accuracy.message}")
-    for label, name in classes.items():
-        if judged.word and name == "no steady state":
-            return Verdict(
-                "inconclusive",
-                f"no claim is made: {label} was still changing when measuring ended",
-                "a steadier run would settle it",
-            )
-    return judged
+    changing = [label for label, name in classes.items() if name == "no steady state"]
+    if not judged.word or not changing:
+        return judged
+    unmet = f"{' and '.join(changing)} {'was' if len(changing) == 1 else 'were'} still changing when measuring ended"
+    more = f"; {judged.reason.removeprefix(NO_CLAIM)}" if judged.word == "inconclusive" else ""
+    return Verdict("inconclusive", f"{NO_CLAIM}{unmet}{more}", "a steadier run would settle it")
 
 
 def steady_class(steady: dict[int, Steady]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -69,6 +70,49 @@ class Dependence:
     def depends(self) -> bool:
         """Whether the ratio is called dependent on the machine's state."""
         return self.p < DEPENDENCE_P
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a reference's readings spread, without regard to order: bytes or operations a second.
+
+    `away` counts readings that lie `NOTABLE_CHANGE` or more from the median of their own process, `medians` holds the least and the
+    largest of the processes' medians. Slow and fast stretches that alternate make no regime, and are seen here.
+    """
+
+    reference: Reference
+    low: float
+    high: float
+    readings: int
+    away: int
+    medians: tuple[float, float]
+    processes: int
+
+    @property
+    def within(self) -> bool:
+        """Whether readings of one process differ notably."""
+        return self.away > 0
+
+    @property
+    def between(self) -> bool:
+        """Whether the processes' medians differ notably."""
+        return self.medians[1] / self.medians[0] - 1 >= NOTABLE_CHANGE
+
+
+def spreads(states: Sequence[schema.State]) -> list[Spread]:
+    """How each reference spreads within processes and between them; nothing without readings."""
+    return [_spread(states, reference) for reference in REFERENCES] if states else []
+
+
+def _spread(states: Sequence[schema.State], reference: Reference) -> Spread:
+    by_process: dict[tuple[str, int, int], list[float]] = {}
+    values = series(states, reference)
+    for state, value in zip(states, values, strict=True):
+        by_process.setdefault((state.case, state.process, state.incarnation), []).append(value)
+    medians = {key: statistics.median(own) for key, own in by_process.items()}
+    away = sum(abs(value / medians[key] - 1) >= NOTABLE_CHANGE for key, own in by_process.items() for value in own)
+    edges = min(medians.values()), max(medians.values())
+    return Spread(reference, min(values), max(values), len(values), away, edges, len(medians))
 
 
 def series(states: Sequence[schema.State], reference: Reference) -> list[float]:

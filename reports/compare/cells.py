@@ -196,4 +196,6 @@ def _floor(cell: Cell, baseline: Cell, again: Sequence[tuple[set[str], NoiseFloo
     pair = {side.member.letter for side in sides}
     judging = {baseline.member.letter} if session else pair
     floors += [floor for letters, floor in again if letters & judging and letters != pair]
-    return max(floors, key=lambda each: each.delta)
+    doubts = {s.member.letter: s.case.noise_floor.doubt for s in sides if s.case and s.case.noise_floor.doubt}
+    widest = max(floors, key=lambda each: each.delta)
+    return replace(widest, doubt="; ".join(f"in {letter} {doubt}" for letter, doubt in doubts.items()))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reports.findings.copies import device_to_device
+from reports.findings.cpu_code import ELEMENTWISE, PACKED
 from reports.findings.seen import FRAMES, FUSED_CPP, compiled_rows, exactly, is_compiled, rows_named, under
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
@@ -45,6 +46,54 @@ class Copy:
 
 SHARED = 0.5
 """Share of the smaller side's operators: recordings that share no annotation and no matrix product are of one case from here on."""
+
+
+_SUMS = frozenset({"aten::add", "aten::add_"})
+_LINEARS = frozenset({"aten::linear", "aten::addmm", "aten::mm"})
+REPLACES = {
+    "aten::addmm": frozenset({"aten::mm", "aten::linear"}) | _SUMS,
+    "aten::baddbmm": frozenset({"aten::bmm"}) | _SUMS,
+    **dict.fromkeys(PACKED, _LINEARS),
+}
+"""What compiled code calls an operator in place of: the time of these has to be taken off, before it is said to take more."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """An operator that takes more in the compiled recording: us a step by itself, and us that those it may stand for take less."""
+
+    name: str
+    more_us: float
+    less_us: float
+    instead_of: tuple[str, ...]
+
+    @property
+    def net_us(self) -> float:
+        """What is left of the growth."""
+        return self.more_us - self.less_us
+
+
+def growths(operators: tuple[Change, ...]) -> list[Growth]:
+    """Operators that take more time by themselves, less what they stand for, the largest net growth first."""
+    shrunk = {
+        change.name: change.eager_us - change.compiled_us
+        for change in operators
+        if change.compiled_calls < change.eager_calls and change.compiled_us < change.eager_us
+    }
+    found = []
+    for change in operators:
+        more = change.compiled_us - change.eager_us
+        if more > 0:
+            replaced = ELEMENTWISE if change.what == "fused" else REPLACES.get(change.name, frozenset())
+            gone = tuple(name for name in shrunk if name in replaced)
+            found.append(Growth(change.name, more, sum(shrunk[name] for name in gone), gone))
+    return sorted(found, key=lambda growth: -growth.net_us)
+
+
+def warm_steps(analysis: Analysis) -> list[float]:
+    """Host time of each step in us, without a cold first one."""
+    steps = analysis.steps[1:] if analysis.cold_first_step else analysis.steps
+    return [step.host_us for step in steps]
 
 
 def why_apart(eager: Analysis, compiled: Analysis) -> str:
@@ -97,8 +146,8 @@ def units(analysis: Analysis) -> int:
 
 def cpu_us(analysis: Analysis) -> float | None:
     """Host time of a step (median, without a cold first one), in us; None without steps."""
-    steps = analysis.steps[1:] if analysis.cold_first_step else analysis.steps
-    return float(np.median([step.host_us for step in steps])) if steps else None
+    steps = warm_steps(analysis)
+    return float(np.median(steps)) if steps else None
 
 
 def gpu_us(analysis: Analysis) -> float | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from reports.ablation import SPEEDUP, Ablated, CaseAblation, Effect, LevelResult, Quantity
 from reports.render import numbers
 from reports.render.view import arm_in_words
+from reports.results import NO_CLAIM
 from suite.bundle import schema
 from suite.bundle.reader import Loaded
 from suite.statistics.ratio import Ratio
+from suite.statistics.verdict import Verdict
 
 SPEEDUP_WORDS = {"faster": "larger", "slower": "smaller", "equivalent": "the same", "inconclusive": "inconclusive"}
 """Of a speedup, verdicts say larger and smaller: it is no time."""
@@ -40,18 +43,36 @@ def headline(found: Ablated) -> str:
     return f"{case.case.title}, {COMPARED[found.design]}: {'; '.join([*times, *speedup_change(case)])}."
 
 
+def tally(found: Ablated) -> str:
+    """All effects of the tables that have an interval and are judged, each once, counted by verdict."""
+    words: Counter[str] = Counter()
+    for case in found.cases:
+        for level in case.levels:
+            same = level.step == level.whole
+            for effects in (level.whole,) if same else (level.whole, level.step):
+                words.update(
+                    (effect.verdict.word if effect.verdict else None) or "without a verdict"
+                    for effect in effects.values()
+                    if effect.verdict and isinstance(effect.ratio, Ratio) and effect.ratio.interval
+                )
+    told = {"faster": "faster (of a speedup: larger)", "slower": "slower (smaller)"}
+    order = ("faster", "slower", "equivalent", "inconclusive", "without a verdict")
+    return ", ".join(f"{words[word]} {told.get(word, word)}" for word in order if words[word]) or "none"
+
+
 def _phrase(case: CaseAblation, level: LevelResult, quantity: Quantity, arm: schema.Arm) -> str:
     effect, who = level.whole[quantity], arm_in_words(arm)
     if isinstance(effect.ratio, str):
         return f"{who} was not measured ({effect.ratio})"
     rate = numbers.ratio(effect.ratio)
     claimed = effect.verdict.word if effect.verdict else None
+    reason = effect.verdict.reason.removeprefix(NO_CLAIM) if effect.verdict else ""
     return {
         "faster": f"{who} is {rate} as fast",
         "slower": f"{who} is slower, at {rate} its speed",
         "equivalent": f"{who} is as fast, within {numbers.percent(case.floors[quantity].delta)}",
-        "inconclusive": f"nothing is claimed about {who}",
-        None: f"{who} ran at {rate} its speed, without a verdict",
+        "inconclusive": f"nothing is claimed about {who} ({reason})",
+        None: f"{who} ran at {rate} its speed, without a verdict{f' ({reason})' if reason else ''}",
     }[claimed]
 
 
@@ -110,8 +131,15 @@ def cell(effect: Effect | None) -> Cell:
         interval=numbers.interval(effect.ratio) if effect.ratio.interval else "",
         word=word(effect) if judged else "",
         kind=(judged.word or "none") if judged else "",
-        note=judged.advice if judged else "",
+        note=_unmet(judged) if judged else "",
     )
+
+
+def _unmet(judged: Verdict) -> str:
+    """Of an effect about which nothing is claimed: every condition that was not met, and what would settle it."""
+    if judged.word not in (None, "inconclusive"):
+        return ""
+    return "; ".join(part for part in (judged.reason, judged.advice) if part)
 
 
 def level_rows(case: CaseAblation) -> list[LevelRow]:
@@ -155,12 +183,17 @@ def quantity_names(case: CaseAblation) -> list[str]:
 
 
 def floors(case: CaseAblation) -> str:
-    """The noise floor of every quantity, in a sentence."""
+    """The noise floor of every quantity, and where the measurement itself is in doubt."""
     each = [
         f"{name} {numbers.percent(case.floors[quantity].delta)} ({case.floors[quantity].source})"
         for name, quantity in zip(quantity_names(case), case.quantities, strict=True)
     ]
-    return f"Noise floor: {'; '.join(each)}."
+    doubts = [
+        f"{name}: {doubt}."
+        for name, quantity in zip(quantity_names(case), case.quantities, strict=True)
+        if (doubt := case.floors[quantity].doubt)
+    ]
+    return " ".join([f"Noise floor: {'; '.join(each)}.", *doubts])
 
 
 def doubts(case: CaseAblation, bundle: Loaded) -> list[str]:

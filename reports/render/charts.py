@@ -155,9 +155,7 @@ def distribution(case: CaseResult, found: Sequence[Regime] = ()) -> str:
         span, span_name = (60e9, "minutes") if last - start > 120e9 else (1e9, "seconds")
         everything: list[float] = []
         for row, (number, arm) in enumerate(arms):
-            samples = [
-                sample / block.calls_per_iteration / scale for block in arm.blocks for sample in block.iterations_ns
-            ]
+            samples = [sample / scale for sample in _samples(arm)]
             everything += samples
             shown = thinned(samples, POINTS)
             heights = [row + 0.3 * (_halton(index) - 0.5) * 2 for index in range(len(shown))]
@@ -165,16 +163,17 @@ def distribution(case: CaseResult, found: Sequence[Regime] = ()) -> str:
             if arm.typical_ns is not None:
                 left.plot([arm.typical_ns / scale] * 2, [row - 0.4, row + 0.4], color=colour(number), linewidth=1.8)
             _draw_blocks(right, arm, number, scale, start, span)
-        for regime in found:
-            if regime.start_ns <= last and regime.end_ns >= start:
-                edges = (max(regime.start_ns, start), min(regime.end_ns, last))
-                right.axvspan(*((edge - start) / span for edge in edges), color=SHADE, linewidth=0)
+        for edges in _shaded(case, found):
+            right.axvspan(*((edge - start) / span for edge in edges), color=SHADE, linewidth=0)
         limit = _upper_limit(everything)
         left.set_xlim(0, limit)
         beyond = sum(sample > limit for sample in everything)
         left.set_yticks(range(len(arms)), [arm.arm.label for _, arm in arms])
         left.set_ylim(len(arms) - 0.45, -0.55)
-        left.set_xlabel(f"{unit} a call, single iterations" + (f" ({beyond} beyond the edge)" if beyond else ""))
+        left.set_xlabel(
+            f"{unit} a call"
+            + (f" ({beyond:,} of {len(everything):,} iterations lie beyond the edge)" if beyond else "")
+        )
         right.set_ylim(bottom=0)
         right.set_xlabel(f"{span_name} since the case's first block")
         right.set_ylabel(f"{unit} a call, blocks")
@@ -222,12 +221,56 @@ def states(bundle: Loaded, found: Sequence[Regime]) -> str:
 
 
 def thinned(samples: Sequence[float], most: int) -> list[float]:
-    """At most `most` samples, taken evenly, with the extremes always among them."""
+    """At most `most` samples taken evenly, and the extremes, none of them twice."""
     if len(samples) <= most:
         return list(samples)
     step = len(samples) / most
-    kept = [samples[int(index * step)] for index in range(most)]
-    return [*kept, min(samples), max(samples)]
+    places = range(len(samples))
+    kept = {int(index * step) for index in range(most)}
+    kept |= {min(places, key=samples.__getitem__), max(places, key=samples.__getitem__)}
+    return [samples[place] for place in sorted(kept)]
+
+
+def distribution_caption(case: CaseResult, found: Sequence[Regime] = ()) -> str:
+    """What the dots of `distribution` are, how many of how many are drawn, and what is shaded where something is."""
+    drawn = {arm.arm.label: (len(thinned(_samples(arm), POINTS)), arm.iterations) for arm in case.arms if arm.blocks}
+    calls = sorted({block.calls_per_iteration for arm in case.arms for block in arm.blocks})
+    everything = [sample for arm in case.arms for sample in _samples(arm)]
+    if all(shown == total for shown, total in drawn.values()):
+        dots = "every iteration is a dot"
+    else:
+        told = ", ".join(f"{shown:,} of {total:,} of {label}" for label, (shown, total) in drawn.items())
+        dots = f"a dot is one iteration; drawn are {told}, evenly taken, with the fastest and the slowest"
+    if max(everything, default=0.0) > _upper_limit(everything):
+        dots += ", but for those beyond the edge"
+    if calls[-1] > 1:
+        group = f"{calls[0]} to {calls[-1]}" if len(calls) > 1 else f"{calls[0]}"
+        dots += f"; an iteration is the mean of {group} calls"
+    shades = (
+        "; shaded: a stretch in which the machine stood at another level than usual" if _shaded(case, found) else ""
+    )
+    return (
+        f"Left: {dots}; the line is the arm's time a call. Right: block times, by when they were measured, one line a process"
+        f"{shades}."
+    )
+
+
+def _shaded(case: CaseResult, found: Sequence[Regime]) -> list[tuple[int, int]]:
+    """The parts of other regimes, (start, end) in ns, that lie within the time in which the case was measured."""
+    times = [block.started_at_ns for arm in case.arms for block in arm.blocks]
+    if not times:
+        return []
+    start, last = min(times), max(times)
+    return [
+        (max(regime.start_ns, start), min(regime.end_ns, last))
+        for regime in found
+        if regime.start_ns <= last and regime.end_ns >= start
+    ]
+
+
+def _samples(arm: ArmResult) -> list[float]:
+    """Iteration times per call, in ns."""
+    return [sample / block.calls_per_iteration for block in arm.blocks for sample in block.iterations_ns]
 
 
 def _upper_limit(samples: Sequence[float]) -> float:

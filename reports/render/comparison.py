@@ -13,6 +13,7 @@ from reports.compare.matrix import Comparison
 from reports.plain import one_line
 from reports.render import numbers, view
 from reports.render.comparison_table import CLAIMS, STATUS_WORDS, planned, status_word
+from reports.results import NO_CLAIM
 from suite.statistics.unpaired import UnpairedRatio
 from suite.statistics.verdict import Verdict
 
@@ -118,7 +119,7 @@ def _phrase(found: Comparison, cell: Cell) -> str:
         "faster": f"{who} is {rate} as fast as {base}{again}",
         "slower": f"{who} is slower than {base}{again}, at {rate} its speed",
         "equivalent": f"{who} and {base} are equally fast, within {numbers.percent(cell.floor.delta if cell.floor else None)}",
-        "inconclusive": f"nothing is claimed about {who}",
+        "inconclusive": f"nothing is claimed about {who} ({one_line(cell.verdict.reason.removeprefix(NO_CLAIM), 300)})",
         None: f"{who} ran at {rate} the speed of {base}, without a verdict",
     }[word]
 

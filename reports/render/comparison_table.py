@@ -118,7 +118,7 @@ def note(row: Row, cell: Cell) -> str:
         parts.append("the same unit under the same conditions again: so far do two of its sessions differ")
     if cell.verdict and cell.verdict.word in (None, "inconclusive"):
         parts += [cell.verdict.reason, *([on_each(cell.verdict.advice)] if cell.verdict.advice else [])]
-    return "; ".join(one_line(part, 200) for part in parts)
+    return "; ".join(one_line(part, 400) for part in parts)
 
 
 def on_each(advice: str) -> str:
@@ -133,6 +133,7 @@ def floors(row: Row) -> str:
         if cell.floor:
             least = cell.floor.delta <= MINIMUM_NOISE_FLOOR
             source = "the least that is ever assumed" if least else cell.floor.source
-            told.setdefault(f"{numbers.percent(cell.floor.delta)} ({source})", []).append(cell.member.letter)
+            doubt = f"; {cell.floor.doubt}" if cell.floor.doubt else ""
+            told.setdefault(f"{numbers.percent(cell.floor.delta)} ({source}{doubt})", []).append(cell.member.letter)
     listed = "; ".join(f"{', '.join(letters)} {text}" for text, letters in told.items())
     return f"{one_line(row.arm, 60)}: {listed}" if listed else ""

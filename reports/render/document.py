@@ -20,6 +20,8 @@ from reports.render import (
     numbers,
     paper,
     processes,
+    profile_words,
+    state_words,
     tables,
     trace_document,
     view,
@@ -49,12 +51,14 @@ def environment() -> jinja2.Environment:
     env = paper.templates()
     env.globals.update(
         ablation=ablation,
+        charts=charts,
         container=container,
         coverage=coverage,
         evidence=evidence,
         facttables=facts,
         numbers=numbers,
         processes=processes,
+        state_words=state_words,
         tables=tables,
         telemetry_chart=telemetry_chart,
         view=view,
@@ -81,6 +85,7 @@ def context(bundle: Loaded, traces: Sequence[CaseTrace]) -> dict[str, Any]:
         "distributions": {
             case.case.name: Markup(charts.distribution(case, changed)) for case in found.cases if case.baseline.blocks
         },
+        "doubts": {case.case.name: profile_words.doubts(bundle, case) for case in found.cases},
         "profiles": {
             case.case.name: [
                 tables.profile_table(bundle.profiles[case.case.name, arm])
@@ -159,7 +164,7 @@ def render(path: Path) -> list[Path]:
         traces = case_traces(bundle)
         named = context(bundle, traces)
         html = environment().get_template("report.html").render(named)
-        pages = write_pages(path, traces)
+        pages = write_pages(path, traces, named["doubts"])
         if isinstance(asked := named["walkthrough"], walkthrough_view.Page):
             write_bytes(
                 path / walkthrough_document.HTML, walkthrough_document.render_html(asked).encode("utf-8", "replace")

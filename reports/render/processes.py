@@ -208,6 +208,8 @@ def _notes(
     notes = list(dict.fromkeys(MEANINGS[column.title] for column in shown if column.title in MEANINGS))
     if any(span.measured_only for span in found):
         notes.append("Numbers are of the stretch in which a process measured; of profiling processes, of the whole.")
+    if any(column.value(span) is None for column in shown for span in found):
+        notes.append(f"{numbers.NO_NUMBER}: not read in that process, or too short a stretch to tell.")
     if quiet:
         notes.append(f"Nothing in any process: {', '.join(column.name for column in quiet)}.")
     notes += _unreadable(bundle, silent)

@@ -55,16 +55,15 @@ def _result_row(case: CaseResult, arm: ArmResult, *, first: bool) -> ResultRow:
     word = (arm.verdict.word or "no verdict") if arm.verdict else ""
     note = f"not run: {arm.reason}" if arm.reason else ""
     enqueued = [block.enqueue_ns for block in arm.blocks if block.enqueue_ns is not None]
-    if arm.verdict and arm.verdict.word is None:
-        note = arm.verdict.reason
-    elif arm.verdict and arm.verdict.advice:
-        note = arm.verdict.advice
+    if arm.verdict and arm.verdict.word in (None, "inconclusive"):
+        note = "; ".join(part for part in (arm.verdict.reason, arm.verdict.advice) if part)
     return ResultRow(
         case=case.case.name,
         arm=arm.arm.label,
         time=numbers.time(arm.typical_ns),
         ratio="baseline" if is_baseline else numbers.ratio(arm.ratio),
         interval=f"noise floor {numbers.percent(case.noise_floor.delta)}"
+        + (" (assumed)" if case.noise_floor.assumed else "")
         if is_baseline
         else numbers.interval(arm.ratio),
         p=f"{arm.adjusted_p:.2g}" if arm.adjusted_p is not None else numbers.NO_NUMBER,
@@ -147,7 +146,7 @@ def parity(bundle: Loaded) -> list[tuple[str, str]]:
     rows = [
         ("inputs", f"the same tensors, drawn once a process from seed {bundle.run.seed}"),
         ("process", "the same process: one allocator, one OpenMP run-time, one set of threads"),
-        ("order", "mirrored and rotated blocks (ABBA), so that drift and position cancel"),
+        ("order", "mirrored and rotated blocks (ABBA), so that a steady drift and the position cancel"),
     ]
     if bundle.run.ablation:
         rows[1] = (
@@ -190,10 +189,12 @@ def _break_even(arm: ArmResult) -> str:
     found = arm.break_even
     if found is None or isinstance(found, str):
         return found or numbers.NO_NUMBER
-    text = f"{numbers.significant(found.calls)} calls"
-    if found.low is not None:
-        text += f" ({numbers.significant(found.low)} to {numbers.significant(found.high) if found.high is not None else 'never'})"
-    return text
+    low, high = numbers.significant(found.low), numbers.significant(found.high) if found.high is not None else ""
+    if found.calls is not None:
+        return f"{numbers.significant(found.calls)} calls ({low} to {high or 'never'})"
+    if not high:
+        return f"unknown, no verdict: not before {low} calls, perhaps never"
+    return f"unknown, no verdict: after {low} to {high} calls if the interval holds"
 
 
 def _dependence(arm: ArmResult) -> str:

@@ -53,4 +53,5 @@ def _gpu(pair: Pair) -> str:
 def _host(pair: Pair) -> str:
     if pair.cpu_step_ratio is None:
         return f"host steps not compared: {pair.why_no_cpu}"
-    return f"host step {us(pair.eager_cpu_us)} → {us(pair.compiled_cpu_us)} ({times(pair.cpu_step_ratio)} as long)"
+    how = f"{times(pair.cpu_step_ratio)} as long{', but the steps overlap' if pair.steps_overlap else ''}"
+    return f"host step {us(pair.eager_cpu_us)} → {us(pair.compiled_cpu_us)} ({how})"

@@ -41,15 +41,16 @@ def render_html(
     title: str = "",
     against: Against | None = None,
     place: str = "",
+    doubts: Sequence[str] = (),
 ) -> str:
     """The analysis as one self-contained HTML document; `reconciliation` are sentences on how the profiler's table and the trace differ,
-    `place` a mark of where the trace lies (see `page_folder`)."""
+    `place` a mark of where the trace lies (see `page_folder`), `doubts` what its bundle says against the recording."""
     shown = page(analysis, findings, reconciliation, title, against)
     # The picture is our own SVG; every text in it was escaped where it was made.
     return (
         templates()
         .get_template("trace.html")
-        .render(page=shown, picture=Markup(shown.picture.svg), style=style(), place=place)
+        .render(page=shown, picture=Markup(shown.picture.svg), style=style(), place=place, doubts=doubts)
     )
 
 

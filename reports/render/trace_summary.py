@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -181,8 +181,10 @@ def _made(one: schema.Pass) -> str:
     return f"{before}; wait {plan.wait}, warm-up {plan.warmup}, {plan.active} steps"
 
 
-def write_pages(bundle: Path, traces: Sequence[CaseTrace]) -> list[str]:
+def write_pages(bundle: Path, traces: Sequence[CaseTrace], doubts: Mapping[str, Sequence[str]]) -> list[str]:
     """Write the whole page of every trace that could be read, and return their names, relative to the bundle.
+
+    `doubts` are, by the case's name, sentences against its profiles, which its own traces are recordings of.
 
     Raises:
         BundleError: when one cannot be written.
@@ -191,7 +193,10 @@ def write_pages(bundle: Path, traces: Sequence[CaseTrace]) -> list[str]:
     for trace in traces:
         if trace.analysis is not None:
             title = f"{trace.case}, {trace.arm}{f', pass {trace.profile_pass}' if trace.profile_pass else ''}"
-            html = trace_document.render_html(trace.analysis, trace.findings, trace.reconciliation, title)
+            against = () if trace.profile_pass else doubts.get(trace.case, ())
+            html = trace_document.render_html(
+                trace.analysis, trace.findings, trace.reconciliation, title, doubts=against
+            )
             write_bytes(bundle / trace.summary.page, html.encode("utf-8", "replace"))
             written.append(trace.summary.page)
     return written

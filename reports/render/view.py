@@ -6,13 +6,11 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from reports import seal
 from reports.render import numbers
-from reports.results import CaseResult, Results
-from reports.state import MINIMUM_READINGS, Regime
+from reports.results import ArmResult, CaseResult, Results
 from suite.bundle import schema
 from suite.bundle.manifest import Check
 from suite.bundle.reader import Loaded
@@ -67,12 +65,12 @@ def _device_in_short(bundle: Loaded) -> str:
     return f"{device.name}{size} (device {device.index}{of}{part}{told})"
 
 
-NO_CLAIM = "no claim is made: "
-"""How a withheld verdict's reason begins, which the sentence has said by then."""
+CLAIMED = 3
+"""Settled comparisons that a headline names one by one."""
 
 
 def verdict_sentence(found: Results) -> str:
-    """The report in a sentence: the headline comparison, in words that its interval allows."""
+    """The report in a sentence: the headline comparison, in words that its interval allows. Why nothing is claimed stands beside it."""
     if found.headline is None:
         return "Nothing was compared in this run."
     case, arm = found.headline.case, found.headline.arm
@@ -84,7 +82,7 @@ def verdict_sentence(found: Results) -> str:
     if found.barred:
         return f"{what}: no claim is made about {who}; {found.barred}."
     if arm.verdict.word is None and arm.ratio.interval is not None:
-        return f"{what}: the speed of {who} is not to be quoted; {reason}."
+        return f"{what}: the speed of {who} is not to be quoted; {reason}.{elsewhere(found)}"
     if arm.verdict.word is None:
         return (
             f"{what}: {who} ran at {rate} the speed of eager, without an interval and so without a verdict ({reason})."
@@ -93,8 +91,31 @@ def verdict_sentence(found: Results) -> str:
         "faster": f"{what}: {who} is {rate} as fast as eager on this machine.",
         "slower": f"{what}: {who} is slower than eager on this machine, at {rate} its speed.",
         "equivalent": f"{what}: {who} and eager are equally fast on this machine, within {floor}.",
-        "inconclusive": f"{what}: this run makes no claim about {who} against eager; {reason.removeprefix(NO_CLAIM)}.",
+        "inconclusive": f"{what}: no claim is made about {who} against eager.{elsewhere(found)}",
     }[arm.verdict.word]
+
+
+def elsewhere(found: Results) -> str:
+    """What is claimed of the other comparisons, where nothing is of the headline's: named one by one, or counted where there are many."""
+    assert found.headline is not None
+    others = [(case, arm) for case, arm in found.comparisons if arm is not found.headline.arm]
+    claimed = [(case, arm, arm.verdict.word) for case, arm in others if arm.verdict and arm.verdict.word in CLAIMS]
+    if not others:
+        return ""
+    whole = (
+        f"the other {numbers.counted(len(others), 'comparison')} of this run"
+        if len(others) > 1
+        else "the other comparison of this run"
+    )
+    if not claimed:
+        return f" No claim is made about {whole} either."
+    told = [f"{arm.arm.label} in {case.case.name} {_claim(word, arm)}" for case, arm, word in claimed[:CLAIMED]]
+    rest = f" and {len(claimed) - CLAIMED} more" if len(claimed) > CLAIMED else ""
+    return f" Of {whole}, {len(claimed)} {'is' if len(claimed) == 1 else 'are'} settled: {'; '.join(told)}{rest}."
+
+
+def _claim(word: str, arm: ArmResult) -> str:
+    return word if word == "equivalent" else f"{word} ({numbers.ratio(arm.ratio)})"
 
 
 def tally(found: Results) -> str:
@@ -116,7 +137,10 @@ def integrity(check: Check) -> tuple[bool, str]:
         )
     if problems := seal.problems(check):
         return False, f"The bundle's files are not as they were measured: {problems}."
-    return True, f"All {len(check.matching)} files of the bundle match their checksums (SHA256SUMS)."
+    return True, (
+        f"All {len(check.matching)} files that the run wrote match their checksums (SHA256SUMS);"
+        " what is rendered from them (this report, the traces' pages) is not among them."
+    )
 
 
 SEVERITIES = ("wrong", "doubtful", "note")
@@ -126,6 +150,24 @@ def findings(bundle: Loaded) -> list[schema.Finding]:
     """What was found about the launch and the machine, the worst first."""
     found = bundle.fingerprint.findings if bundle.fingerprint else []
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def accuracy(arm: ArmResult) -> str:
+    """Whether the arm computes what eager computes: the criterion's tolerance, and the largest errors that were seen."""
+    found = arm.accuracy
+    if found is None:
+        return "not checked"
+    if not found.passed:
+        return f"failed: {found.message}"
+    if not found.outputs:
+        return "passed; no error was recorded"
+    worst = max(found.outputs, key=lambda output: output.root_mean_square_error)
+    error = f"root mean square error against float64 at most {worst.root_mean_square_error:.2g}"
+    error += f" (eager {worst.baseline_root_mean_square_error:.2g}; tolerated {found.tolerance:g}, or 3 times eager's)"
+    if all(output.identical for output in found.outputs):
+        return f"passed: every output is equal to eager's, bit for bit; {error}"
+    largest = max(output.max_absolute_error for output in found.outputs)
+    return f"passed: not bit for bit, largest difference from eager {largest:.2g}; {error}"
 
 
 def stretches(bundle: Loaded) -> str:
@@ -150,26 +192,6 @@ def steadiness(case: CaseResult) -> list[str]:
             classes = ", ".join(f"process {process}: {series.name}" for process, series in arm.steady.items())
             sentences.append(f"{arm.arm.label} {told[arm.steadiness]} ({classes})")
     return sentences
-
-
-def rates(case: CaseResult) -> str:
-    """What a call has to compute and to move at the least, and the rates that follow for every arm; nothing where it is unknown."""
-    operations, moved = case.case.floating_point_operations, case.case.minimum_bytes
-    if operations is None or moved is None:
-        return ""
-    arms = [
-        f"{arm.arm.label} {_per_second(operations / arm.typical_ns, 'FLOP/s')} and {_per_second(moved / arm.typical_ns, 'B/s')}"
-        for arm in (case.baseline, *case.candidates)
-        if arm.typical_ns
-    ]
-    count, word = (operations / 1e6, "million") if operations < 1e9 else (operations / 1e9, "billion")
-    least = f"{numbers.significant(count)} {word} floating-point operations and {numbers.size(moved)}"
-    return f"A call takes at least {least} to and from memory (as if fused): {'; '.join(arms)}."
-
-
-def _per_second(giga: float, unit: str) -> str:
-    """A rate that is given in 10^9 a second, in a unit that fits."""
-    return f"{numbers.significant(giga / 1000)} T{unit}" if giga >= 1000 else f"{numbers.significant(giga)} G{unit}"
 
 
 CACHES = {
@@ -230,14 +252,6 @@ def retaken(bundle: Loaded, case: CaseResult) -> list[str]:
     return told
 
 
-def reference(bundle: Loaded) -> str:
-    """The machine-state reference in words: the size of its two workloads."""
-    state = bundle.states[0]
-    size = round((state.gemm_operations / 2) ** (1 / 3))
-    dtype = "" if state.gemm_dtype == "float32" else f" in {state.gemm_dtype}"
-    return f"a triad over {state.triad_bytes / 2**20:.0f} MiB, and a {size} x {size} matrix product{dtype}"
-
-
 STOPPED = {
     "target reached": "because every ratio is known to within the target",
     "budget spent": "because another would have exceeded the budget",
@@ -252,54 +266,18 @@ def stopping(case: CaseResult) -> str:
     if stopped is None or not case.candidates:
         return ""
     width = (
-        f"; the widest interval reaches {numbers.percent(stopped.half_width)} to either side"
+        f"; the widest interval of an arm's ratio reaches {numbers.percent(stopped.half_width)} to either side"
         if stopped.half_width
         else ""
     )
     return f"Stopped after {numbers.counted(stopped.processes, 'process')}, {STOPPED[stopped.reason]}{width}."
 
 
-def no_regime(bundle: Loaded) -> str:
-    """What it means that no other regime was found."""
-    readings = numbers.counted(len(bundle.states), "reading")
-    if bundle.run.ablation:
-        return f"{readings}; the levels differ in threads and memory, and so in these too: no change is looked for."
-    if len(bundle.states) < MINIMUM_READINGS:
-        return f"{readings}: too few to tell whether the machine changed during the run."
-    return (
-        f"The machine stood at one level throughout: in {readings} no stretch differs from the usual by 10 % or more."
-    )
-
-
-def regime_sentences(found: Iterable[Regime]) -> list[str]:
-    """When and how the machine changed under the run, one sentence a stretch."""
-    return [_regime_sentence(regime) for regime in found]
-
-
-def _regime_sentence(regime: Regime) -> str:
-    where = f"from process {regime.first_process} of {regime.first_case} on"
-    level, usual = _rate(regime.level, regime.reference), _rate(regime.usual, regime.reference)
-    side = "below" if regime.change < 0 else "above"
-    blocks = f"{regime.blocks} measured block{'s lie' if regime.blocks != 1 else ' lies'} in this stretch"
-    return (
-        f"From {_clock(regime.start_ns)} to {_clock(regime.end_ns)} UTC, {where}, the {regime.reference} was {level}, "
-        f"{100 * abs(regime.change):.0f} % {side} the usual {usual}; {blocks}, flagged and kept."
-    )
-
-
-def _clock(nanoseconds: int) -> str:
-    return f"{datetime.fromtimestamp(nanoseconds / 1e9, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _rate(value: float, reference: str) -> str:
-    return _per_second(value / 1e9, "B/s" if reference == "memory bandwidth" else "FLOP/s")
-
-
 def aggregate_sentence(found: Results) -> str:
     """The geometric means over the cases that have every arm; nothing for fewer than two, of which there is no mean."""
     if isinstance(found.aggregate, str) or len(found.aggregate.cases) < 2:
         return ""
-    shared = f"{len(found.aggregate.cases)} of {found.aggregate.total} cases, those in which every arm ran"
+    shared = f"{len(found.aggregate.cases)} of {found.aggregate.total} cases, those in which every arm has a ratio"
     means = ", ".join(
         f"{label} {numbers.significant(mean)}{numbers.TIMES}{_unclaimed(found, label, found.aggregate.cases)}"
         for label, mean in found.aggregate.ratios.items()

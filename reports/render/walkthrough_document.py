@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reports.render.paper import pdf, templates
 from reports.render.trace_document import EPOCH, style
-from reports.render.walkthrough_view import Page, page
+from reports.render.walkthrough_view import NOT_COMPARED, Page, page
 from reports.walkthrough.answer import ask
 from reports.walkthrough.questions import QUESTIONS
 from reports.walkthrough.recording import Recordings
@@ -23,7 +23,11 @@ def shown(recordings: Recordings) -> Page:
 
 def render_html(found: Page) -> str:
     """The page as one self-contained HTML document."""
-    return templates().get_template("walkthrough.html").render(page=found, style=style(), title=TITLE)
+    return (
+        templates()
+        .get_template("walkthrough.html")
+        .render(page=found, style=style(), title=TITLE, not_compared=NOT_COMPARED)
+    )
 
 
 def write(found: Page, folder: Path) -> list[Path]:

@@ -145,10 +145,17 @@ def _seen(proof: Proof) -> Seen:
     )
 
 
-def brief(shown: Item) -> tuple[str, str]:
-    """The telling number of an answer, the walkthrough's and here; of one without, its first sentence."""
+NOT_COMPARED = (
+    "Numbers of two platforms beside each other are not compared: hardware and PyTorch differ, and neither was measured to be held"
+    " against the other. They tell what kind of trace each one is."
+)
+"""Stands wherever the walkthrough's numbers stand beside a machine's."""
+
+
+def brief(shown: Item) -> tuple[str, str, str]:
+    """The telling number of an answer: what it is, the walkthrough's and here; of an answer without one, its first sentence."""
     if shown.not_asked:
-        return "", shown.not_asked
+        return "", "", shown.not_asked
     if shown.rows:
-        return shown.rows[0].published, shown.rows[0].here
-    return "", shown.says.partition(". ")[0].rstrip(".") + "."
+        return shown.rows[0].what, shown.rows[0].published, shown.rows[0].here
+    return "", "", shown.says.partition(". ")[0].rstrip(".") + "."

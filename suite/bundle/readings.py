@@ -27,6 +27,10 @@ LEAST_S = 1.0
 LEAST_TICKS = 100
 """Below a second, or a hundred ticks, shares of time say nothing: CPU time is counted in ticks."""
 
+NEIGHBOUR_SHARE = 0.05
+STEAL_SHARE = 0.01
+"""Of the measured CPUs' time to other programs, and of the wanted CPU time to other guests: above these a process was disturbed."""
+
 Key = tuple[str, str, int, int]
 
 

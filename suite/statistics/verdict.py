@@ -40,6 +40,10 @@ class NoiseFloor:
 
     delta: float
     source: str
+    doubt: str = ""
+    """Why the measurement itself is in doubt, in a clause: equal code differed from itself; empty where it did not."""
+    assumed: bool = False
+    """Whether equal code was never measured against itself."""
 
 
 def noise_floor(again: Ratio | str) -> NoiseFloor:
@@ -48,39 +52,56 @@ def noise_floor(again: Ratio | str) -> NoiseFloor:
     delta = max(1 %, the largest deviation from one that its interval allows); without an interval, that of its processes.
     """
     if isinstance(again, str):
-        return NoiseFloor(MINIMUM_NOISE_FLOOR, f"assumed: eager was not measured against itself ({again})")
+        return NoiseFloor(
+            MINIMUM_NOISE_FLOOR, f"assumed: eager was not measured against itself ({again})", assumed=True
+        )
     edges = (again.interval.low, again.interval.high) if again.interval else again.per_process
     delta = max(math.expm1(abs(math.log(edge))) for edge in edges)
     if delta <= MINIMUM_NOISE_FLOOR:
-        return NoiseFloor(MINIMUM_NOISE_FLOOR, "the least that is ever assumed; eager against itself showed no more")
-    return NoiseFloor(delta, "from eager measured against itself in the same processes")
+        least = "the least that is ever assumed; eager against itself showed no more"
+        return NoiseFloor(MINIMUM_NOISE_FLOOR, least, _differs(again))
+    return NoiseFloor(delta, "from eager measured against itself in the same processes", _differs(again))
+
+
+def _differs(again: Ratio) -> str:
+    """What an interval of equal code against itself says that leaves one out."""
+    if again.interval is None or again.interval.contains(1.0):
+        return ""
+    return (
+        f"the 95 % interval of equal code against itself, {again.interval.low:.4g} to {again.interval.high:.4g}, excludes 1: by chance"
+        " that happens once in twenty times; else something other than the code differs, and may be in the other ratios too"
+    )
 
 
 def verdict(ratio: Ratio, delta: float, adjusted_p: float, comparisons: int = 1) -> Verdict:
     """The verdict on a ratio at noise floor `delta` (a fraction), with its p value adjusted over the report's `comparisons`.
 
-    The zone of no claim is symmetric on the log scale, [1 / (1 + delta), 1 + delta].
+    The zone of no claim is symmetric on the log scale, [1 / (1 + delta), 1 + delta]. The reason of an inconclusive one names every
+    condition that was not met, with its threshold.
     """
     if ratio.interval is None:
         return Verdict(None, ratio.reason)
     low, high, upper = ratio.interval.low, ratio.interval.high, 1 + delta
     beyond: Word | None = "faster" if low > upper else "slower" if high < 1 / upper else None
+    side = "above" if beyond == "faster" else "below"
     if beyond and adjusted_p < SIGNIFICANCE:
-        side = "above" if beyond == "faster" else "below"
-        return Verdict(beyond, f"the whole interval lies {side} the noise floor")
+        return Verdict(
+            beyond, f"the whole interval lies {side} the noise floor, and its adjusted p is below {SIGNIFICANCE:g}"
+        )
+    unlikely = f"its adjusted p of {adjusted_p:.3g} is not below {SIGNIFICANCE:g}"
+    wide = f"{100 * delta:.3g} % is above {100 * MAXIMUM_EQUIVALENCE:g} %, too wide to call anything equivalent"
     if beyond:
-        reason = f"the interval lies beyond the noise floor, but its adjusted p of {adjusted_p:.2g} is not below {SIGNIFICANCE:g}"
+        reason = f"the whole interval lies {side} the noise floor, but {unlikely}"
         return Verdict("inconclusive", reason, _advice(ratio, delta, comparisons))
     if low >= 1 / upper and high <= upper:
         if delta > MAXIMUM_EQUIVALENCE:
-            reason = (
-                f"the interval lies within a noise floor of {100 * delta:.0f} %, too wide to call anything equivalent"
-            )
-            return Verdict("inconclusive", reason, QUIETER)
+            return Verdict("inconclusive", f"the interval lies within the noise floor, but its {wide}", QUIETER)
         return Verdict("equivalent", "the whole interval lies within the noise floor")
-    return Verdict(
-        "inconclusive", "the interval reaches across the edge of the noise floor", _advice(ratio, delta, comparisons)
-    )
+    edges = "both edges" if low < 1 / upper and high > upper else "the upper edge" if high > upper else "the lower edge"
+    unmet = [f"the interval reaches across {edges} of the noise floor ({1 / upper:.3g} to {upper:.3g})"]
+    unmet += [unlikely] if adjusted_p >= SIGNIFICANCE else []
+    unmet += [f"the floor's {wide}"] if delta > MAXIMUM_EQUIVALENCE else []
+    return Verdict("inconclusive", "; ".join(unmet), _advice(ratio, delta, comparisons))
 
 
 def _advice(ratio: Ratio, delta: float, comparisons: int) -> str:

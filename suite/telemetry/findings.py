@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 
-from suite.bundle.readings import Span, cost_share, spans, unreadable
+from suite.bundle.readings import NEIGHBOUR_SHARE, STEAL_SHARE, Span, cost_share, spans, unreadable
 from suite.bundle.schema import Ablation, AnyEvent, Finding, ProcessStarted, Severity, Telemetry
 
 CLOCK_SHARE = 0.90
@@ -22,7 +22,6 @@ LONG_DROP = 3
 SAME_CASE = 3
 """Processes of a case whose clocks make a median of their own: wide vector instructions lower the clock, and cases differ in them."""
 
-STEAL_SHARE = 0.01
 LEAST_STOLEN_S = 0.05
 """Five ticks: stolen time is counted in ticks, and one or two of them prove little."""
 
@@ -30,7 +29,6 @@ THROTTLED_SHARE = 0.01
 PRESSURE_SHARES = {"memory": 0.01, "io": 0.05}
 NAMES = {"memory": "memory", "io": "I/O"}
 SWAP_BYTES = 1 << 20
-NEIGHBOUR_SHARE = 0.05
 MIGRATIONS_PER_S = 20.0
 """At some tens of microseconds of cold caches each, about a thousandth of a core."""
 
@@ -45,7 +43,8 @@ def findings(
 
     An `ablation`'s levels run on different CPUs by design: clocks are compared within a level.
     """
-    measured = [span for span in spans(telemetry, events) if span.role == "measure"]
+    every = spans(telemetry, events)
+    measured = [span for span in every if span.role == "measure"]
     found = [
         clock_drop(measured, ablation.order if ablation else None),
         steal(measured),
@@ -53,7 +52,7 @@ def findings(
         thermal(measured),
         swap(measured),
         pressure(measured),
-        busy_neighbours(measured),
+        busy_neighbours(measured, [span for span in every if span.role == "profile"]),
         migrations(measured, events),
         cost(telemetry),
     ]
@@ -273,8 +272,8 @@ def pressure(measured: Sequence[Span]) -> Finding | None:
     )
 
 
-def busy_neighbours(measured: Sequence[Span]) -> Finding | None:
-    """Others than the worker ran on the measured CPUs."""
+def busy_neighbours(measured: Sequence[Span], profiled: Sequence[Span] = ()) -> Finding | None:
+    """Others than the worker ran on the measured CPUs; profiling processes, which give no timed call, are told apart."""
     worst = _over(measured, lambda span: span.neighbours, NEIGHBOUR_SHARE)
     if not worst:
         return None
@@ -287,11 +286,18 @@ def busy_neighbours(measured: Sequence[Span]) -> Finding | None:
         )
         return f"{_percent(span.neighbours or 0)}, {span.neighbours_s:.3g} s of CPU time, went to others{waited}"
 
+    apart = _over(profiled, lambda span: span.neighbours, NEIGHBOUR_SHARE)
+    profiles = (
+        [f"profiling processes, which give no timed call, are not in this: up to {_percent(apart[0].neighbours or 0)}"]
+        if apart
+        else []
+    )
     return _finding(
         "busy-neighbours",
         "doubtful",
         f"Other programs took up to {_percent(worst[0].neighbours or 0)} of the measured CPUs in {_of(len(worst), len(measured))}.",
-        _evidence(
+        profiles
+        + _evidence(
             worst, sentence, f"{_percent(NEIGHBOUR_SHARE)} of the measured CPUs' time, the worker's children left out"
         ),
         "Stop what else runs, or measure on cores that nothing else may use (--cores with a cpuset or isolated CPUs).",

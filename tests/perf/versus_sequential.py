@@ -33,7 +33,7 @@ def sequential(launch: command.Launch, cache: Path, seconds: float | None) -> fl
 
 def ours(output: Path) -> tuple[float, float, float, float, list[str]]:
     """One ratio by ours: estimate, interval, wall seconds of its measuring processes, and what the machine did meanwhile."""
-    from reports.render.view import regime_sentences
+    from reports.render.state_words import regime_sentences
     from reports.state import regimes
 
     words = [sys.executable, "-m", "suite", "run", "--quiet", "--no-profile", "--engine", "native", "--cases", CASE]

@@ -166,15 +166,25 @@ def _ratio(estimate: float, low: float, high: float) -> Ratio:
 
 def test_break_even_is_compile_time_over_time_saved() -> None:
     # 10 s of compiling, 100 ms a call, twice as fast: 50 ms saved a call, 200 calls
-    found = break_even(10e9, 100e6, _ratio(2.0, 1.5, 4.0))
+    found = break_even(10e9, 100e6, _ratio(2.0, 1.5, 4.0), "faster")
     assert isinstance(found, BreakEven)
     assert (found.calls, found.low, found.high) == (pytest.approx(200), pytest.approx(10 / 0.075), pytest.approx(300))
 
 
-def test_break_even_may_never_come() -> None:
-    found = break_even(10e9, 100e6, _ratio(1.1, 0.9, 1.3))
-    assert isinstance(found, BreakEven) and found.high is None
-    assert break_even(10e9, 100e6, _ratio(0.9, 0.8, 1.0)) == "never: a compiled call is not faster"
+def test_without_a_verdict_there_are_bounds_and_no_break_even() -> None:
+    found = break_even(10e9, 100e6, _ratio(1.1, 0.9, 1.25), "inconclusive")
+    assert isinstance(found, BreakEven)
+    assert (found.calls, found.low, found.high) == (None, pytest.approx(500), None)
+    found = break_even(10e9, 100e6, _ratio(1.5, 1.25, 2.0), "inconclusive")
+    assert isinstance(found, BreakEven)
+    assert (found.calls, found.low, found.high) == (None, pytest.approx(200), pytest.approx(500))
+
+
+def test_never_is_said_of_a_slower_arm_alone() -> None:
+    assert break_even(10e9, 100e6, _ratio(0.9, 0.8, 0.95), "slower") == "never: a compiled call is slower"
+    assert isinstance(break_even(10e9, 100e6, _ratio(0.9, 0.7, 1.2), "inconclusive"), BreakEven)
+    below = break_even(10e9, 100e6, _ratio(0.9, 0.85, 0.99), "inconclusive")
+    assert isinstance(below, str) and "never" not in below
 
 
 def test_geometric_means_are_over_the_intersection_and_not_clipped() -> None:

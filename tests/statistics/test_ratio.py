@@ -125,3 +125,21 @@ def test_a_claim_needs_its_adjusted_p() -> None:
 def test_within_a_floor_too_wide_only_a_quieter_machine_helps() -> None:
     found = verdict(_ratio(0.93, 1.02, 1.13), 0.08, adjusted_p=0.5)
     assert found.word == "inconclusive" and found.advice == "a quieter machine would settle it"
+
+
+def test_an_inconclusive_verdict_names_every_condition_that_was_not_met() -> None:
+    across = verdict(_ratio(1.0, 1.1, 1.3), 0.08, adjusted_p=0.2)
+    for unmet in (
+        "across both edges of the noise floor (0.926 to 1.08)",
+        "p of 0.2 is not below 0.01",
+        "8 % is above 5 %",
+    ):
+        assert unmet in across.reason
+    assert "above 5 %" not in verdict(_ratio(1.0, 1.1, 1.3), 0.03, adjusted_p=0.2).reason
+    assert "not below" not in verdict(_ratio(1.0, 1.1, 1.3), 0.03, adjusted_p=0.001).reason
+
+
+def test_equal_code_whose_interval_leaves_one_out_puts_the_measurement_in_doubt() -> None:
+    assert "excludes 1" in noise_floor(_ratio(1.05, 1.06, 1.055)).doubt
+    assert "excludes 1" in noise_floor(_ratio(1.004, 1.005, 1.0045)).doubt
+    assert noise_floor(_ratio(1.05, 0.96, 1.0)).doubt == ""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reports.findings.pair import compare, finding, findings, short
+from reports.findings.pair_changes import Change, growths
 from reports.render.trace_against import told_against
 from reports.trace.analyse import Analysis
 from tests.reports.findings.recordings import ADD, GEMM, Recording, Verdict, compiled, eager, real
@@ -51,6 +52,23 @@ def test_a_slow_operator_is_not_blamed_on_guards() -> None:
     assert pair.outcome.verdict is Verdict.FIRED
     assert "that is not the price of guards and wrappers: aten::addmm itself takes" in pair.outcome.claim
     assert pair.frames_us < 100 < (pair.compiled_cpu_us or 0)
+
+
+def test_steps_that_overlap_are_not_called_dearer() -> None:
+    slow = eager()
+    slow.events[[event["name"] for event in slow.events].index("ProfilerStep#4")]["dur"] = 150
+    pair = compare(slow.analysis(), compiled().analysis())
+    assert (pair.outcome.verdict, pair.steps_overlap, pair.cpu_step_ratio) == (Verdict.QUIET, True, 2.0)
+    assert "the slowest eager one takes 150 us, the fastest compiled one 140 us" in pair.outcome.why
+    assert "but the steps overlap" in told_against(pair, Path("eager.json")).told
+
+
+def test_what_an_operator_replaced_is_taken_off_its_growth() -> None:
+    addmm = Change("aten::addmm", "operator", 0, 1, 0, 50)
+    gone = (Change("aten::mm", "operator", 1, 0, 30, 0), Change("aten::add", "operator", 1, 0, 15, 0))
+    (found,) = growths((addmm, *gone, Change("aten::relu", "operator", 1, 0, 40, 0)))
+    assert (found.more_us, found.less_us, found.net_us) == (50, 45, 5)
+    assert found.instead_of == ("aten::mm", "aten::add")
 
 
 def test_packed_linears_are_counted_against_eager_ones() -> None:
