@@ -9,7 +9,7 @@ from reports.findings.words import moment, no_gpu
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Call
-from reports.trace.steps import COLD_LEAST_US, COLD_RATIO
+from reports.trace.steps import BEYOND_ALL, COLD_LEAST_US, COLD_RATIO
 from reports.words import factor, share, short, us
 
 GAP_LEAST_US = 50.0
@@ -33,10 +33,10 @@ def wide_first_step(analysis: Analysis) -> Outcome:
     if not analysis.cold_first_step:
         return quiet(numbers)
     return fired(
-        f"The first step is cold: {us(steps[0].host_us)} against {us(rest)}",
+        f"The first step is slower than all others: {us(steps[0].host_us)} against {us(rest)}",
         Evidence(numbers, steps[0].start_us, steps[0].end_us),
         why=f"{factor(steps[0].host_us / rest)} times the median of the others",
-        advice="Run the step a few times before the recording, and leave the first step out of every average.",
+        advice="Usually one-time work: run the step a few times before the recording, and leave the first step out of every average.",
         at_stake_us=steps[0].host_us - rest,
     )
 
@@ -101,7 +101,7 @@ HOST_RULES = (
         family="host",
         severity="hint",
         formula="host time of the first recorded step / median of the others",
-        threshold=f"above {COLD_RATIO:g}, and {COLD_LEAST_US:g} us more",
+        threshold=f"above {COLD_RATIO:g}, and {COLD_LEAST_US:g} us more; {BEYOND_ALL:g} times each of the others",
         refuted_by="a recording after more warm-up steps with the same wide first step",
         explanation=(
             "What happens only once happens in the first step: modules are loaded, workspaces allocated, algorithms chosen, code compiled."

@@ -22,7 +22,9 @@ LOOKED_AT = 200
 COLD_RATIO = 1.5
 """The first step is cold when it takes this many times the median of the others ..."""
 COLD_LEAST_US = 20.0
-"""... and at least this much longer: below, a wide first step is noise."""
+"""... and at least this much longer: below, a wide first step is noise ..."""
+BEYOND_ALL = 1.2
+"""... and longer than each of the others by this factor: where one of them is as slow, something else made steps slow."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +113,13 @@ class _Lookup:
 
 
 def first_is_cold(found: tuple[Step, ...]) -> bool:
-    """Whether the first of at least two steps that hold work took much longer on the host than the others."""
+    """Whether the first of at least two steps that hold work took much longer on the host than each of the others."""
     working = [step for step in found if step.first_op or step.launches]
     if len(working) < 2 or working[0] is not found[0]:
         return False
-    rest = float(np.median([step.host_us for step in working[1:]]))
-    return found[0].host_us > COLD_RATIO * rest and found[0].host_us - rest > COLD_LEAST_US
+    rest = [step.host_us for step in working[1:]]
+    usual, first = float(np.median(rest)), found[0].host_us
+    return first > COLD_RATIO * usual and first - usual > COLD_LEAST_US and first > BEYOND_ALL * max(rest)
 
 
 def _step(trace: Trace, row: int, lookup: _Lookup, until: int) -> Step:
@@ -184,4 +187,4 @@ def _us(nanoseconds: int | np.integer[Any]) -> float:
     return int(nanoseconds) / 1000
 
 
-__all__ = ["COLD_LEAST_US", "COLD_RATIO", "Ints", "Step", "first_is_cold", "step_rows", "steps"]
+__all__ = ["BEYOND_ALL", "COLD_LEAST_US", "COLD_RATIO", "Ints", "Step", "first_is_cold", "step_rows", "steps"]

@@ -23,9 +23,12 @@ def steps(*lengths: float, gap: float = 5.0) -> Made:
 
 def test_a_first_step_much_longer_than_the_others_is_r6() -> None:
     found = said(steps(400, 100, 100), "R6")
-    assert found.outcome.claim == "The first step is cold: 400 us against 100 us"
+    assert found.outcome.claim == "The first step is slower than all others: 400 us against 100 us"
     assert found.outcome.at_stake_us == 300
     assert verdict(steps(110, 100, 100), "R6") == "quiet" and verdict(steps(400), "R6") == "n/a"
+    assert verdict(steps(400, 390, 100, 100, 100), "R6") == "quiet", (
+        "another step is as slow: something else made both so"
+    )
 
 
 def test_later_steps_of_no_length_compare_with_nothing() -> None:
