@@ -14,7 +14,7 @@ from reports.trace.columns import Resources
 from reports.trace.gaps import HOST_CAUSES
 from reports.trace.kernels import KernelStats
 from reports.trace.reconcile import Reconciliation
-from reports.trace.regime import Regime
+from reports.trace.regime import QUIET, Regime
 from reports.trace.steps import Step
 from reports.trace.usage import Device
 
@@ -124,7 +124,7 @@ def _device(device: Device, regime: Regime, withheld: frozenset[str]) -> dict[st
         "window_us": device.window_us,
         "idle_of_window": device.idle_of_window,
         "idle_of_span": device.idle_of_span,
-        "regime": regime.bound,
+        "regime": None if "cause" in withheld and regime.counted_busy < QUIET else regime.bound,
         "free_launches": regime.free_launches,
         "twice_as_fast_kernels": regime.twice_as_fast_kernels,
         "slices": device.slices,

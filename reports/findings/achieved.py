@@ -96,7 +96,7 @@ def rate(analysis: Analysis) -> Outcome:
         evidence.append(Evidence(text, *moment(analysis.trace, int(product.rows[0]))))
     top, typical = found[0]
     return fired(
-        f"The longest matrix product runs at {top.tflops(typical):.4g} TFLOP/s",
+        f"The longest matrix product whose size is recorded runs at {top.tflops(typical):.4g} TFLOP/s",
         *evidence,
         why="floating-point operations of the product over the median of its kernel's times",
         advice=(

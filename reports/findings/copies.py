@@ -16,7 +16,7 @@ from reports.trace.classes import class_of
 from reports.words import share, short, size, times, us
 from suite.peaks import Figure, NotKnown
 
-WITHIN = re.compile(r"DtoD|Device -> Device|CopyDeviceToDevice", re.IGNORECASE)
+WITHIN = re.compile(r"^(?!.*(?:PtoP|Peer)).*(?:DtoD|Device -> Device|CopyDeviceToDevice)", re.IGNORECASE)
 ASKED = re.compile(
     r"copy|clone|contiguous|all_?reduce|all_?gather|all_?to_?all|reduce_?scatter|broadcast|nccl|rccl|c10d|reducer|bucket"
     r"|aten::(?:to|cpu|cuda|item|_local_scalar_dense|repeat|repeat_interleave|cat|stack|index_put_|roll)$",

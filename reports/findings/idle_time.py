@@ -8,12 +8,13 @@ import numpy as np
 
 from reports.findings.contract import WORTH, Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.overview import busiest, fewer_launches, recoverable
+from reports.findings.seen import rows_named
 from reports.findings.words import no_gpu
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
 from reports.trace.columns import Ints
-from reports.trace.gaps import NOT_COUNTED, Cause
+from reports.trace.gaps import Cause
 from reports.trace.read import Trace
 from reports.trace.steps import STEP
 from reports.trace.usage import Device, communication
@@ -23,6 +24,7 @@ LEAST_IDLE = 0.1
 COVERS = 0.8
 """A slice's name tells what a cause was when it covers this share of it."""
 
+WIDEST = 3
 SMALL_CAUSE = 0.02
 EXPOSED_LEAST = 0.1
 
@@ -41,8 +43,8 @@ def idle(analysis: Analysis) -> Outcome:
     largest = parts[0][0]
     at_stake = recoverable(device)
     advised = largest
-    if largest in NOT_COUNTED and at_stake >= WORTH * device.window_us:
-        advised = next(cause for cause, _ in parts if cause not in NOT_COUNTED)
+    if largest in device.not_counted and at_stake >= WORTH * device.window_us:
+        advised = next(cause for cause, _ in parts if cause not in device.not_counted)
     again = f"{ADVICE[largest]} Then: " if advised is not largest else ""
     return fired(
         f"GPU {device.device} {shows_idle(device)} {us(lost)} of {us(device.window_us)}, {share(parts[0][1] / lost)} of that"
@@ -69,15 +71,19 @@ def shows_idle(device: Device) -> str:
 
 
 def _evidence(trace: Trace, device: Device, cause: Cause, time: float, lost: float) -> Evidence:
-    """A cause's time, its longest piece, and in what it was spent where one name covers it."""
+    """A cause's time, a piece of it (at half of its time, counted from the shortest), and in what it was spent where one name covers it."""
     mask = np.array([found is cause for found in device.idle.cause], bool)
     start, end = device.idle.start[mask], device.idle.end[mask]
-    longest = int(np.argmax(end - start))
+    lengths = end - start
+    order = np.argsort(lengths, kind="stable")
+    until = np.cumsum(lengths[order])
+    shown = int(order[int(np.searchsorted(until, until[-1] / 2))])
     named = "" if cause in UNNAMED else within(trace, start, end)
+    pieces = ", in one stretch" if int(lengths.max()) >= COVERS * int(until[-1]) else f", in {lengths.size:,} stretches"
     return Evidence(
-        f"{WORDS[cause]}: {us(time)} ({share(time / lost)} of the idle time){f', in {short(named, 100)}' if named else ''}",
-        (int(start[longest]) - trace.origin) / 1000,
-        (int(end[longest]) - trace.origin) / 1000,
+        f"{WORDS[cause]}: {us(time)} ({share(time / lost)} of the idle time){pieces}{f', in {short(named, 100)}' if named else ''}",
+        (int(start[shown]) - trace.origin) / 1000,
+        (int(end[shown]) - trace.origin) / 1000,
     )
 
 
@@ -95,6 +101,9 @@ def within(trace: Trace, start: Ints, end: Ints) -> str:
             continue
         own = rows[slices.name[rows] == code]
         first, last = intervals.union(slices.start[own], trace.end[own])
+        # What is open nearly all the time tells nothing.
+        if int((last - first).sum()) > WIDEST * whole:
+            continue
         if int(intervals.covered(first, last, start, end).sum()) >= COVERS * whole:
             best = min(best, (float((last - first).sum()), name))
     return best[1]
@@ -108,8 +117,13 @@ WORDS = {
     Cause.COMPUTE: "while operators computed on the CPU",
     Cause.PYTHON: "while the host ran Python code outside of operators",
     Cause.HOST: "while the host had launched nothing, and what it did is not recorded",
+    Cause.ANNOTATED: "while the host was in an annotation of the program's, outside of operators",
+    Cause.WAITING: "while the host waited for something else (a thread, a message, a process)",
+    Cause.REPEATED: "in compiling, capturing or loading, again in most steps",
+    Cause.OTHER: "while another GPU worked",
+    Cause.ZERO: "while the host dispatched zero_grad",
     Cause.OPTIMIZER: "while the host dispatched the optimizer's step",
-    Cause.DISPATCH: "while the host dispatched operators and launches",
+    Cause.DISPATCH: "while the host dispatched operators and launches, with short pauses between them",
     Cause.LATENCY: "while launches were under way",
     Cause.COLD: "in the cold first step, before its launches",
     Cause.START: "in start-up: work that happens once",
@@ -145,6 +159,14 @@ ADVICE = {
         "Find out what the host does there: record again with with_stack=True, or put record_function around the suspects. Reading files,"
         " preparing data, logging and waiting for other processes look like this."
     ),
+    Cause.ANNOTATED: "Look at what this annotation does outside of operators: shorten it, do it in the background, or once.",
+    Cause.WAITING: "Find out what the host waits for: another thread, a request, other ranks. The GPU has nothing to do meanwhile.",
+    Cause.REPEATED: (
+        "Stop doing it again: recompilations have a reason (TORCH_LOGS=recompiles; mark_dynamic for changing shapes), captures and modules"
+        " can be kept."
+    ),
+    Cause.OTHER: "Balance the work: smaller micro-batches, another split of the layers, or communication that overlaps.",
+    Cause.ZERO: "Use zero_grad(set_to_none=True), the default since PyTorch 2.0: it launches nothing.",
     Cause.OPTIMIZER: "Use the optimizer's fused=True (or foreach=True): one launch for many parameters in place of one or more for each.",
     Cause.DISPATCH: "",
     Cause.LATENCY: "",
@@ -159,19 +181,49 @@ ADVICE = {
     Cause.LOST: "Record again, fewer steps at a time: the profiler lost records, so that idle time is not known here.",
     Cause.UNKNOWN: (
         "Leave this time out before you conclude anything: before the first kernel it is usually the profiler's start or the lane's"
-        " offset; in the middle, a part that was cut out of the recording, or another process on the GPU."
+        " offset; in the middle, work that was launched before the recording began, an event that the stream waits for, a part that was"
+        " cut out, or another process on the GPU."
     ),
 }
 """What helps against each cause; for dispatching it depends on what the program does already (`fewer_launches`)."""
 
 
-FUSED_ALREADY = re.compile(r"multi_tensor_apply|_fused_(?:adam|sgd|adagrad)|FusedAdam", re.IGNORECASE)
+FUSED_ALREADY = re.compile(r"multi_tensor_apply|_fused_(?:adam|sgd|adagrad)|FusedAdam|triton_", re.IGNORECASE)
+PLAIN = (
+    "Prepare data ahead of the GPU: in the background, in other processes, or once and stored; cheaper decoding and transforms. Fewer"
+    " launches do not bring it sooner."
+)
 
 
 def against(analysis: Analysis, cause: Cause) -> str:
     """What helps against a cause of idle time, without what the program does already."""
-    fused = cause is Cause.OPTIMIZER and any(FUSED_ALREADY.search(name) for name in analysis.trace.slices.names)
-    return fewer_launches(analysis) if fused or not ADVICE[cause] else ADVICE[cause]
+    trace = analysis.trace
+    if cause is Cause.DATA:
+        if not rows_named(trace, lambda name: "DataLoader" in name or "utils/data/" in name, *HOST_KINDS).size:
+            return PLAIN
+        copies = [stats.name for stats in analysis.kernels if stats.kind == "memcpy" and "HtoD" in stats.name]
+        pinned = bool(copies) and not any("Pageable" in name for name in copies)
+        return ADVICE[cause].replace(", pin_memory", "") if pinned else ADVICE[cause]
+    if cause is Cause.OPTIMIZER and _fused(trace):
+        return fewer_launches(analysis)
+    return ADVICE[cause] or fewer_launches(analysis)
+
+
+HOST_KINDS = (Kind.OP, Kind.ANNOTATION, Kind.FRAME)
+
+
+def _fused(trace: Trace) -> bool:
+    """Whether most of the kernels that the optimizer's step launches update many parameters each."""
+    steps = rows_named(trace, lambda name: name.startswith("Optimizer.step#"))
+    begun = trace.slices.start[trace.links.launch]
+    first, last = intervals.union(trace.slices.start[steps], trace.end[steps])
+    at = np.searchsorted(first, begun, side="right") - 1
+    rows = (
+        trace.gpu_rows[(trace.links.launch >= 0) & (at >= 0) & (begun < last[np.maximum(at, 0)])]
+        if first.size
+        else trace.gpu_rows[:0]
+    )
+    return bool(rows.size) and sum(FUSED_ALREADY.search(trace.name(row)) is not None for row in rows) >= rows.size / 2
 
 
 def exposed(analysis: Analysis) -> Outcome:
@@ -215,17 +267,19 @@ def _exposed_by_step(analysis: Analysis, device: Device) -> list[Evidence]:
     if len(analysis.steps) < 2:
         return []
     trace = analysis.trace
-    rows = trace.gpu_rows[trace.slices.device[trace.gpu_rows] == trace.slices.devices.index(device.device)]
-    talking, computing = communication(trace, rows)
+    mine = trace.slices.device[trace.gpu_rows] == trace.slices.devices.index(device.device)
+    rows, launch = trace.gpu_rows[mine], trace.links.launch[mine]
+    _, computing = communication(trace, rows)
     begins = np.array([round(step.start_us * 1000) for step in analysis.steps], np.int64) + trace.origin
-    ends = np.append(begins[1:], max(int(trace.end[rows].max()), int(begins[-1])))
-    ends = np.maximum(begins, ends)
-    both = intervals.union(np.concatenate((talking[0], computing[0])), np.concatenate((talking[1], computing[1])))
-    alone = intervals.covered(*both, begins, ends) - intervals.covered(*computing, begins, ends)
+    of = np.where(launch >= 0, np.searchsorted(begins, trace.slices.start[launch], side="right") - 1, -1)
+    alone = []
+    for number in range(len(begins)):
+        talking, _ = communication(trace, rows[of == number])
+        alone.append(int((talking[1] - talking[0]).sum() - intervals.covered(*computing, *talking).sum()))
     told = ", ".join(
         f"#{step.number} {us(int(time) / 1000)}" for step, time in zip(analysis.steps[:6], alone, strict=False)
     )
-    return [Evidence(f"exposed between the starts of steps: {told}")]
+    return [Evidence(f"exposed of what each step launched: {told}")]
 
 
 IDLE_RULES = (

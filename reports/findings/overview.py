@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
-from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
+from reports.findings.contract import WORTH, Evidence, Outcome, Rule, fired, not_applicable, quiet, recorded_us
 from reports.findings.copies import device_to_device
-from reports.findings.seen import is_compiled, unless_compiled
+from reports.findings.seen import mostly_compiled, unless_compiled
 from reports.findings.words import moment, no_gpu
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
-from reports.trace.gaps import LAUNCHING, NOT_COUNTED, Cause
+from reports.trace.gaps import LAUNCHING, Cause
 from reports.trace.kernels import KernelStats
 from reports.trace.regime import BUSY, Regime
 from reports.trace.steps import STEP
@@ -48,12 +50,12 @@ RECORD_AGAIN = (
 
 def recoverable(device: Device) -> float:
     """Idle time that the program could have back: not start-up, what the profiler made, nor what nothing recorded explains."""
-    return sum(time for cause, time in device.idle_us.items() if Cause(cause) not in NOT_COUNTED)
+    return sum(time for cause, time in device.idle_us.items() if Cause(cause) not in device.not_counted)
 
 
 def fewer_launches(analysis: Analysis) -> str:
     """How to pay for fewer launches, without what the program does already."""
-    compiled = is_compiled(analysis)
+    compiled = mostly_compiled(analysis)
     graphs = any(device.graph_launches for device in analysis.devices)
     told = ["Give each launch more work (larger batches or matrices)"]
     if not compiled:
@@ -62,7 +64,16 @@ def fewer_launches(analysis: Analysis) -> str:
         told.append(
             "launch many kernels at once (CUDA graphs" + (', as mode="reduce-overhead" does)' if compiled else ")")
         )
-    return f"{', or '.join(told)}. Faster kernels would not help."
+    device, found = busiest(analysis)
+    kernels = (
+        " Faster kernels would not help."
+        if found.twice_as_fast_kernels < HARDLY_FASTER and not device.exposed_us
+        else ""
+    )
+    return f"{', or '.join(told)}.{kernels}"
+
+
+HARDLY_FASTER = 1.1
 
 
 COUNTED_LEAST = 0.1
@@ -83,7 +94,7 @@ def overhead_bound(analysis: Analysis) -> Outcome:
             f"; {us(left)} do not count (start-up, captures, the profiler's own, or unexplained)" if left > 0 else ""
         )
         return quiet(f"{numbers}: {found.bound if counts else 'too little to tell'}, {found.why}{counted}")
-    launching = sum(device.idle_us[cause] for cause in LAUNCHING)
+    launching = device.idle_of(*(LAUNCHING - device.not_counted))
     waited = (
         f"{us(launching)} of its idle time pass in dispatching and launching, {share(launching / found.counted_us)} of the time"
         " that counts"
@@ -158,14 +169,19 @@ def hotspot(analysis: Analysis) -> Outcome:
     if reason := no_gpu(analysis):
         return not_applicable(reason)
     top = analysis.kernels[0]
+    gpu = f"GPU {top.device}" if len(analysis.devices) > 1 else "the GPU"
     numbers = (
         f"{short(top.name)}: {us(top.total_us)} in {top.count:,} calls, {share(top.share)} of GPU {top.device}'s time"
     )
     if top.share < DOMINANT:
         return quiet(f"the longest is {numbers}")
+    device = next(found for found in analysis.devices if found.device == top.device)
+    if top.kernel_class == "collective" and device.exposed_us < DOMINANT * device.communication_us:
+        covered = 1 - device.exposed_us / max(device.communication_us, 1e-9)
+        return quiet(f"{numbers}, but computing covers {share(covered)} of the collectives' time")
     what, advice = _kind_of_hotspot(top)
     return fired(
-        f"{what} takes {share(top.share)} of the GPU's time",
+        f"{what} takes {share(top.share)} of {gpu}'s time",
         Evidence(numbers, *moment(analysis.trace, int(top.rows[0]))),
         why=f"its share is at least {share(DOMINANT)}",
         advice=advice,
@@ -184,6 +200,13 @@ def _kind_of_hotspot(top: KernelStats) -> tuple[str, str]:
         return (
             "Copying device memory" if top.kind == "memcpy" else "One kernel that copies",
             "Look at what copies (clone, contiguous, cat, copy_), and whether a view or an output in place does.",
+        )
+    if top.kind == "memcpy" and re.search(r"PtoP|Peer", top.name):
+        return "Copying between GPUs", "Send less between the GPUs, or while they compute."
+    if top.kind == "memcpy" and "Pageable" not in top.name:
+        return (
+            "Copying between host and device",
+            "Copy less (a narrower dtype, what is used again stays on the device), or earlier, so that it overlaps with kernels.",
         )
     if top.kind == "memcpy":
         return (
@@ -233,6 +256,10 @@ def many_calls(analysis: Analysis) -> Outcome:
     if analysis.devices:
         # Beside a GPU only what keeps it waiting can be had back.
         spent = min(spent, max(device.idle_of(*LAUNCHING) for device in analysis.devices))
+        if spent < WORTH * recorded_us(analysis):
+            return quiet(
+                f"{len(each)} operators are called often, and keep no GPU waiting: {us(spent)} of its idle time at most"
+            )
     top = trace.slices.names[each[0]]
     return fired(
         f"{len(each)} operators are each called at least {_often(MANY_CALLS * max(steps, 1), steps)}, for a few microseconds"

@@ -89,9 +89,32 @@ def is_compiled(analysis: Analysis) -> bool:
     return compiled_rows(analysis.trace).size > 0
 
 
+def mostly_compiled(analysis: Analysis) -> bool:
+    """Whether half of the GPU slices (without a GPU: of the operators' time) come of code that Inductor compiled: launched in a compiled
+    graph, or named by it."""
+    trace = analysis.trace
+    graphs = rows_named(trace, GRAPH.fullmatch)
+    rows = trace.gpu_rows
+    if not rows.size:
+        return is_compiled(analysis)
+    named = np.fromiter(
+        (INDUCTOR.match(name) is not None for name in trace.slices.names), bool, len(trace.slices.names)
+    )
+    ours = named[trace.slices.name[rows]]
+    above = graphs if graphs.size else regions(trace)
+    launch = trace.links.launch
+    within = np.zeros(rows.size, bool)
+    within[launch >= 0] = under(trace, launch[launch >= 0].astype(np.intp), above) >= 0
+    return bool(ours.any() or graphs.size or above.size) and float((ours | within).mean()) >= MOSTLY_COMPILED
+
+
+MOSTLY_COMPILED = 0.5
+INDUCTOR = re.compile(r"triton_(?:poi|red|per|tem|for)_")
+
+
 def unless_compiled(analysis: Analysis, advice: str) -> str:
     """What torch.compile would do is advised to what it did not compile yet."""
-    return "" if is_compiled(analysis) else advice
+    return "" if mostly_compiled(analysis) else advice
 
 
 def total_us(trace: Trace, rows: Rows) -> float:

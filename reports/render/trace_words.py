@@ -12,7 +12,7 @@ from reports.render.plain_text import plain
 from reports.render.trace_cpu import cpu_headline, cpu_next, cpu_sentence
 from reports.render.trace_units import sentence, share, times, us
 from reports.trace.analyse import Analysis
-from reports.trace.gaps import NOT_COUNTED, Cause
+from reports.trace.gaps import Cause
 from reports.trace.regime import QUIET, Regime
 from reports.trace.usage import Device
 
@@ -43,6 +43,7 @@ BOUNDS = {
 
 UNEXPLAINED = {
     Cause.START: "start-up",
+    Cause.COLD: "the cold first step",
     Cause.CAPTURE: "the capture of graphs",
     Cause.PROFILER: "the profiler's own work",
     Cause.UNSEEN: "waits for work that is not recorded",
@@ -131,8 +132,8 @@ def headline(analysis: Analysis) -> str:
     device, regime = found
     if analysis.trace.withheld & {"idle", "window"}:
         return "What bounds this workload cannot be told from this recording"
-    if regime.counted_us < MOSTLY * device.window_us:
-        largest = max(UNEXPLAINED, key=device.idle_of)
+    if regime.counted_us < MOSTLY * device.window_us and "cause" not in analysis.trace.withheld:
+        largest = max(device.not_counted, key=device.idle_of)
         works = (
             f"; of the other {us(regime.counted_us)} the GPU works for {share(regime.counted_busy)}"
             if regime.counted_us > 0
@@ -140,7 +141,10 @@ def headline(analysis: Analysis) -> str:
         )
         return f"Mostly {UNEXPLAINED[largest]}: {us(device.idle_of(largest))} of {us(device.window_us)}{works}"
     left = regime.counted_us < COUNTED * device.window_us
-    span = f"the {us(regime.counted_us)} left without {_not_counted(device)}" if left else us(device.window_us)
+    told = "cause" not in analysis.trace.withheld
+    span = f"the {us(regime.counted_us)} left without {_not_counted(device)}" if left and told else us(device.window_us)
+    if left and not told:
+        return f"The GPU works for {share(regime.busy_share)} of {span}; why it is idle cannot be told"
     if regime.counted_busy >= QUIET or not regime.waits_us:
         bound = "Bound by the GPU" if regime.bound == "unknown" else regime.bound.capitalize()
         return f"{bound}: the GPU works for {share(regime.counted_busy)} of {span}"
@@ -160,7 +164,7 @@ COUNTED = 0.99
 
 def _not_counted(device: Device) -> str:
     """The largest of what does not count, in words; "and more" where it is not nearly all."""
-    times = {cause: device.idle_of(cause) for cause in UNEXPLAINED}
+    times = {cause: device.idle_of(cause) for cause in UNEXPLAINED if cause in device.not_counted}
     largest = max(times, key=lambda cause: times[cause])
     others = "" if times[largest] >= 0.9 * sum(times.values()) else " and more"
     return f"{UNEXPLAINED[largest]}{others}"
@@ -188,7 +192,7 @@ def bound_sentence(analysis: Analysis) -> str:
         else "The GPU"
     )
     works = f"{which} works for {us(device.busy_us)} of {us(device.window_us)} ({share(regime.busy_share)})"
-    if regime.counted_us < COUNTED * device.window_us:
+    if regime.counted_us < COUNTED * device.window_us and "cause" not in analysis.trace.withheld:
         works += (
             f", and of the {us(regime.counted_us)} left without {_not_counted(device)} for {share(regime.counted_busy)}"
         )
@@ -196,18 +200,19 @@ def bound_sentence(analysis: Analysis) -> str:
     if waiting and "cause" in analysis.trace.withheld:
         return f"{works}; why it is idle cannot be told from this recording."
     bounds = BOUNDS[regime.bound]
-    gains = f"twice as fast kernels would make it faster by at most {times(regime.twice_as_fast_kernels)}"
+    rest = "it" if regime.counted_us >= COUNTED * device.window_us else "that rest"
+    gains = f"twice as fast kernels would make {rest} faster by at most {times(regime.twice_as_fast_kernels)}"
     if waiting:
         free = (
-            "launches that cost nothing would make it"
+            f"launches that cost nothing would make {rest}"
             if regime.bound == "overhead-bound"
-            else "without that wait it would be"
+            else f"without that wait {rest} would be"
         )
-        without = device.window_us - regime.waits_us
-        most = f"at most {times(device.window_us / without)}" if without > 0 else "no limit that can be computed"
+        without = regime.counted_us - regime.waits_us
+        most = f"at most {times(regime.counted_us / without)}" if without > 0 else "no limit that can be computed"
         gains = f"{free} faster by {most}, with twice as fast kernels by {times(regime.twice_as_fast_kernels)}"
     exposed = ""
-    if device.exposed_us >= 0.01 * device.busy_us:
+    if device.busy_us and device.exposed_us >= 0.01 * device.busy_us:
         exposed = (
             f" For {us(device.exposed_us)} ({share(device.exposed_us / device.busy_us)} of its busy time) it runs collectives that no"
             " computing covers."
@@ -292,14 +297,14 @@ def advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
         and found[1].counted_us < 0.5 * found[0].window_us
         and not analysis.trace.withheld & {"idle", "window", "cause"}
     ):
-        largest = max(UNEXPLAINED, key=found[0].idle_of)
+        largest = max(found[0].not_counted, key=found[0].idle_of)
         return f"{ADVICE[largest]} Then: {told}" if told and first and first.rule.id != "idle" else ADVICE[largest]
     if first is None or first.rule.family == "trust" or found is None:
         return told or sentence(_next(analysis))
     if analysis.trace.withheld & {"idle", "window"}:
         return sentence(_next(analysis))
-    without = found[0].window_us - found[1].waits_us
-    lever = found[0].window_us / without if without > 0 else float("inf")
+    without = found[1].counted_us - found[1].waits_us
+    lever = found[1].counted_us / without if without > 0 else float("inf")
     if found[1].twice_as_fast_kernels > lever and first.rule.id not in ("idle", "exposed-communication"):
         return f"{sentence(_next(analysis))} Second: {told}"
     return told
@@ -312,6 +317,10 @@ def _next(analysis: Analysis) -> str:
         if taken:
             return "Record again; until then read only the tables of kernels and operators."
         if found[1].counted_busy < QUIET and found[1].waits_us and "cause" not in analysis.trace.withheld:
-            return against(analysis, max((cause for cause in Cause if cause not in NOT_COUNTED), key=found[0].idle_of))
+            return against(
+                analysis, max((cause for cause in Cause if cause not in found[0].not_counted), key=found[0].idle_of)
+            )
+        if found[1].counted_busy < QUIET:
+            return "Record again where the clocks of host and GPU agree: why the GPU is idle cannot be told from this recording."
         return NEXT.get(found[1].bound, NEXT["mixed"])
     return "" if analysis.has_gpu else cpu_next(analysis)

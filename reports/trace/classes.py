@@ -55,7 +55,7 @@ _PATTERNS: tuple[tuple[KernelClass, str], ...] = (
         r"|cublas|splitK|\bb?mm_|mmha|_?\bmatmul|_matmul_|::mm_|dot_kernel|wgmma|wmma|rocblas|marlin|fused_moe|moe_mm|grouped_mm|machete"
         r"|awq_\w*(?:dequant|gemm)|gptq",
     ),
-    ("normalization", r"softmax|normalize"),
+    ("normalization", r"softmax|(?<!re)normalize"),
     ("reduction", r"reduce|reduction|(?:max|avg|adaptive)\w*_?pool|argmax|argmin|cumsum|scan|topk|sort|\bsum"),
     ("index", r"index|gather|scatter|embedding"),
     ("fill", r"FillFunctor|fill_|fillBuffer|memset|distribution"),

@@ -23,6 +23,11 @@ class Cause(StrEnum):
     COMPUTE = "cpu_operators"
     PYTHON = "python"
     HOST = "host_unrecorded"
+    ANNOTATED = "annotated"
+    WAITING = "host_waits"
+    REPEATED = "repeated_setup"
+    OTHER = "another_gpu"
+    ZERO = "zero_grad"
     OPTIMIZER = "optimizer"
     DISPATCH = "dispatch"
     LATENCY = "launch_latency"
@@ -51,6 +56,11 @@ DEFINITIONS = {
     Cause.COMPUTE: "the same in operators that launch nothing and take 200 us and more: they compute on the CPU",
     Cause.PYTHON: "the same in Python's frames, outside of operators, for 200 us and more",
     Cause.HOST: "nothing was launched yet, and for 200 us and more nothing is recorded of what the launching threads did",
+    Cause.ANNOTATED: "nothing was launched yet, and for 200 us and more the launching thread was in an annotation, in no operator of it",
+    Cause.WAITING: "the same in Python's frames of waiting: for a lock, a queue, a message, a process, a timer",
+    Cause.REPEATED: "what start-up is, but in half of the steps and more: compiled, captured or loaded again and again",
+    Cause.OTHER: "the host waited for, or the launched work followed, what another recorded GPU was working on",
+    Cause.ZERO: "nothing was launched yet, while gradients were set to zero",
     Cause.OPTIMIZER: "nothing was launched yet, within the optimizer's step",
     Cause.DISPATCH: "nothing was launched yet, in operators and launches, and in pauses of up to 200 us between them",
     Cause.LATENCY: "the next slice was launched less than 50 us before it began: what a launch takes to arrive",
@@ -74,14 +84,18 @@ HOST_CAUSES = frozenset(
         Cause.COMMUNICATION,
         Cause.COMPUTE,
         Cause.PYTHON,
+        Cause.ANNOTATED,
+        Cause.WAITING,
+        Cause.REPEATED,
         Cause.HOST,
+        Cause.ZERO,
         Cause.OPTIMIZER,
         Cause.DISPATCH,
     }
 )
 """Nothing was launched: the GPU waited for the host."""
 
-LAUNCHING = frozenset({Cause.OPTIMIZER, Cause.DISPATCH, Cause.LATENCY, Cause.COLD})
+LAUNCHING = frozenset({Cause.ZERO, Cause.OPTIMIZER, Cause.DISPATCH, Cause.LATENCY, Cause.COLD})
 """What fewer or cheaper launches would save."""
 
 NOT_COUNTED = frozenset(

@@ -44,6 +44,10 @@ BLUR_MOST = 0.1
 """Clocks that differ blur the causes of each gap by as much; within a tenth of the idle time that changes no answer."""
 
 
+STRETCH_MOST = 0.01
+"""Clocks that differ by more than a hundredth of the recording stretch it: what share of it anything takes is not known."""
+
+
 def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
     """Note what the slices as a whole show of the recording's health.
 
@@ -59,7 +63,7 @@ def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
             withholds={"window", "idle", "delay", "cause"},
         )
         return
-    if not slices.python_frames and (slices.kind == Kind.OTHER).all():
+    if not slices.python_frames and ((slices.kind == Kind.OTHER).all() or _bare(trace)):
         raise TraceError(
             f"{trace.path}: {_foreign(columns)}; give the trace that torch.profiler's export_chrome_trace wrote."
         )
@@ -90,6 +94,17 @@ def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
         withholds={"delay", "cause"} if orphans == gpu.size else frozenset(),
     )
     _skew(trace, notes)
+    empty = [
+        device
+        for device in np.unique(slices.device[gpu]).tolist()
+        if not slices.duration[gpu[slices.device[gpu] == device]].any()
+    ]
+    notes.add(
+        "no_length",
+        "GPU slices without any length, all of their device's: how long it worked is not known",
+        int(np.isin(slices.device[gpu], empty).sum()),
+        withholds={"idle", "cause"},
+    )
     notes.add(
         "child_outlives_parent",
         "host slices that outlive the one they began in: the excess counts for neither, self time is never negative",
@@ -104,6 +119,13 @@ def judge(trace: Trace, columns: Columns, notes: Notes) -> None:
     )
 
 
+def _bare(trace: Trace) -> bool:
+    """Whether slices that call themselves a GPU's have no host beside them, and nothing of what the profiler writes of each."""
+    slices = trace.slices
+    known = np.isin(slices.kind, (*HOST, Kind.FRAME, Kind.OVERHEAD, Kind.GPU_ANNOTATION, Kind.GPU_SYNC))
+    return not known.any() and bool((slices.correlation < 0).all())
+
+
 def _named(columns: Columns) -> str:
     names = sorted(columns.unread, key=lambda name: -columns.unread[name])
     return ", ".join(names[:4])[:120]
@@ -113,10 +135,9 @@ def _foreign(columns: Columns) -> str:
     """What a file is whose slices are all of kinds that torch.profiler does not write."""
     words = [*columns.unread, *columns.processes.values(), *columns.names[:2000]]
     writer = next((name for pattern, name in WRITERS if any(pattern.search(word) for word in words)), "")
+    names = _named(columns) or "no category that it knows with what it writes of each"
     of = f"it looks like a trace of {writer}" if writer else "it is a trace of another program"
-    return (
-        f"none of its {columns.start.size:,} slices is of a kind that torch.profiler writes ({_named(columns)}): {of}"
-    )
+    return f"none of its {columns.start.size:,} slices is of a kind that torch.profiler writes ({names}): {of}"
 
 
 def _unread(columns: Columns, notes: Notes) -> None:
@@ -194,15 +215,20 @@ def window(trace: Trace) -> tuple[int, int]:
 
 
 def lost_time(trace: Trace, rows: NDArray[np.intp], until: int) -> tuple[Ints, Ints]:
-    """Disjoint intervals in which lost work may have run on the GPU of these rows: from each launch to the next recorded slice."""
-    begun = trace.slices.start[trace.lost_rows]
-    busy_start, busy_end = intervals.union(trace.slices.start[rows], trace.end[rows])
-    following = np.searchsorted(busy_start, begun, side="right")
-    ends = np.where(following < busy_start.size, busy_start[np.minimum(following, busy_start.size - 1)], until)
-    # A GPU that works when the launch comes is open from the end of that work on.
-    working = following - 1
-    starts = np.where(working >= 0, np.maximum(begun, busy_end[np.maximum(working, 0)]), begun)
-    return intervals.union(starts, np.maximum(starts, ends))
+    """Disjoint intervals in which lost work may have run on the GPU of these rows (by start): after what was launched before it, and
+    before what was launched after it, since a queue runs in its order."""
+    begun, launch = trace.slices.start[trace.lost_rows], trace.launch_of(rows)
+    if not begun.size:
+        return begun, begun
+    known = launch >= 0
+    launched = trace.slices.start[launch[known]]
+    order = np.argsort(launched, kind="stable")
+    launched, starts, ends = launched[order], trace.slices.start[rows[known]][order], trace.end[rows[known]][order]
+    at = np.searchsorted(launched, begun, side="right")
+    ended = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(ends)))[at]
+    begins = np.concatenate((np.minimum.accumulate(starts[::-1])[::-1], [until]))[at]
+    first = np.maximum(begun, ended)
+    return intervals.union(first, np.maximum(first, begins))
 
 
 def _skew(trace: Trace, notes: Notes) -> None:
@@ -214,11 +240,12 @@ def _skew(trace: Trace, notes: Notes) -> None:
     start, end = window(trace)
     rows = trace.gpu_rows
     gaps, lasts = intervals.gaps(*intervals.union(trace.slices.start[rows], trace.end[rows]), start, end)
-    blurred = worst * gaps.size > BLUR_MOST * int((lasts - gaps).sum())
+    blurred = int(np.minimum(lasts - gaps, worst).sum()) > BLUR_MOST * int((lasts - gaps).sum())
+    stretched = worst > STRETCH_MOST * (end - start)
     notes.add(
         "clock_skew",
         f"GPU slices begin before their launch, by up to {worst / 1000:g} us: the clocks of host and GPU differ by at"
         f" least that much; launch delays are kept as they stand and not claimed{'' if blurred else ', the far longer idle time is told'}",
         int(skewed.size),
-        withholds={"delay", "cause"} if blurred else {"delay"},
+        withholds={"delay", *({"cause"} if blurred else ()), *({"cause", "idle", "window"} if stretched else ())},
     )

@@ -25,6 +25,8 @@ BLOCKS_NS = 20_000
 """A copy whose call takes longer than handing it over does (5 to 10 us) waits for it."""
 
 LONG_NS = 10**6
+SLOW_NS = 5 * 10**6
+"""A call that waits may return this long after the GPU ended; beyond, something else was waited for."""
 TIMES_USUAL = 20
 FEW = 3
 """A call of a millisecond and more, twenty times as long as it usually is, three times at most, is one-time work."""
@@ -34,10 +36,13 @@ MOSTLY = 0.8
 
 LOADER = re.compile(r"^enumerate\(DataLoader\)#")
 PREPARES = re.compile(
-    r"data_?load|dataloader|preprocess|pre-process|collate|(?:next|get|load|fetch|prepare)_?(?:batch|data|sample|inputs)\b|\bdata(?:set)?\b",
+    r"data_?load|pre-?process|collate|tokeni[sz]|(?:next|get|load|fetch|prepare|read)_?(?:the_)?(?:batch|data|sample|inputs)"
+    r"|\bDALI\w*Iterator|webdataset",
     re.IGNORECASE,
 )
-"""Names that users give to the loading of data; only where no kernel is launched within."""
+"""Names that users give to the loading of data ..."""
+STORES = re.compile(r"write|save|log\b|logg|checkpoint|dump|gather", re.IGNORECASE)
+"""... unless they say that data goes the other way."""
 PREPARING_CODE = re.compile(
     r"torch/utils/data/|torchvision/(?:transforms|io|datasets)/|(?:^|/)PIL/|(?:^|/)(?:datasets|webdataset|albumentations|decord|av|cv2)/"
     r"|transformers/(?:image_(?:processing|transforms|utils)|feature_extraction|tokenization|processing_)|tokenizers/"
@@ -52,7 +57,8 @@ COMPILING = re.compile(
     r"dynamo_timed|compile_fx|compile_inner|\bcompile_file\b|CachingAutotuner\.benchmark|benchmark_all_configs"
 )
 COMPILER_CODE = re.compile(
-    r"torch/_dynamo/convert_frame|torch/_inductor/(?:compile_fx|async_compile)|triton/compiler/|torch/utils/cpp_ext"
+    r"torch/_dynamo/convert_frame|torch/_inductor/(?:compile_fx|async_compile)|triton/compiler/|torch/utils/cpp_ext|/jit/(?:core|env|cpp_ext)"
+    r"|\b(?:ninja|nvcc|hipcc)\b|build_and_load"
 )
 ALLOCATES = re.compile(
     r"malloc|Free(?!ze)|MemCreate|MemMap|MemAddress|MemRelease|MemUnmap|HostAlloc|HostRegister|HostUnregister|MemAlloc",
@@ -60,46 +66,70 @@ ALLOCATES = re.compile(
 )
 ALLOCATING = re.compile(r"^aten::(?:new_)?empty(?:_\w+)?$")
 COLLECTIVE = re.compile(r"^(?:nccl|rccl|gloo|mpi|ucc|xccl|hccl):|^c10d::|^_c10d_functional|^record_param_comms$")
-OPTIMIZER = re.compile(r"^Optimizer\.(?:step|zero_grad)#")
+OPTIMIZER = re.compile(r"^Optimizer\.step#")
+ZERO = re.compile(r"^Optimizer\.zero_grad#")
+WAITS = re.compile(
+    r"\b(?:acquire|wait|poll|select|recv\w*|accept|join|sleep|epoll)\b|queue\.py.*: get$|Queue.*\bget\b|threading\.py.*wait|selectors\.py",
+    re.IGNORECASE,
+)
+"""Frames in which Python waits for something else."""
+TALKS = re.compile(r"distributed/(?:distributed_c10d|rpc|c10d)")
 BACKWARD = re.compile(r"run_backward|torch/autograd/")
 """Frames that wait for autograd's own threads, and do nothing themselves."""
 
 
-def attribute(trace: Trace, pieces: Pieces, cold: tuple[int, int] | None) -> Pieces:
+def attribute(trace: Trace, pieces: Pieces, cold: tuple[int, int] | None, elsewhere: tuple[Ints, Ints]) -> Pieces:
     """The same idle time, of which what was laid to the host (`HOST`) is laid to what the host did.
 
     Args:
         trace: the recording.
         pieces: idle time as the GPU's queue tells it.
         cold: start and end of the first step (ns), when it is a cold one.
+        elsewhere: disjoint, sorted intervals in which other GPUs work.
     """
     threads = Threads(trace)
-    drained = threads.waiting_at(pieces)
     for lane in np.unique(pieces.lane[pieces.of(Cause.HOST)]).tolist():
         own = pieces.of(Cause.HOST) & (pieces.lane == lane)
         if lane >= 0:
             pieces = refine(pieces, own, threads.layers(lane, pauses=True))
         # Where that thread did nothing, what it waited for is what the others were in.
         for other in threads.others(lane):
-            pieces = refine(
-                pieces, pieces.of(Cause.HOST) & (pieces.lane == lane), threads.layers(other, pauses=lane < 0)
-            )
+            pieces = refine(pieces, pieces.of(Cause.HOST) & (pieces.lane == lane), threads.layers(other, pauses=False))
+    pieces = refine(pieces, pieces.of(Cause.HOST, Cause.WAITING, Cause.PYTHON), [threads.loaders])
+    pieces = refine(pieces, pieces.of(Cause.UNSEEN, Cause.UNKNOWN), [(Cause.OTHER, *elsewhere)])
     pieces = _unseen(pieces)
-    pieces = refine(pieces, pieces.of(Cause.HOST), [_cut_out(trace)])
+    pieces = refine(pieces, pieces.of(Cause.HOST, Cause.ANNOTATED), [_cut_out(trace)])
+    pieces = _repeated(trace, pieces)
     if cold is not None:
-        usual = pieces.of(Cause.DISPATCH, Cause.OPTIMIZER, Cause.ALLOCATION, Cause.PYTHON, Cause.HOST)
+        usual = pieces.of(
+            Cause.DISPATCH, Cause.OPTIMIZER, Cause.ZERO, Cause.ALLOCATION, Cause.PYTHON, Cause.ANNOTATED, Cause.HOST
+        )
         pieces = refine(pieces, usual, [(Cause.COLD, np.array([cold[0]]), np.array([cold[1]]))])
-    dry = pieces.of(Cause.DISPATCH, Cause.LATENCY, Cause.OPTIMIZER) & np.isin(pieces.gap, drained)
-    first, last = intervals.union(pieces.start[dry], pieces.end[dry])
-    return refine(pieces, dry, [(Cause.SYNC, first, last)])
+    return refine(pieces, pieces.of(Cause.DISPATCH, Cause.LATENCY), [threads.caught_up(pieces)])
 
 
 def _unseen(pieces: Pieces) -> Pieces:
-    """Long waits for a GPU that does nothing wait for something that is not recorded."""
+    """Long waits for a GPU that does nothing wait for something that is not recorded; a wait that the GPU's work began, and that a launch
+    follows, is only slow to return."""
     waits = pieces.of(Cause.UNSEEN)
-    short = waits & (pieces.end - pieces.start < LONG_NS)
+    slow = (pieces.start == pieces.gap) & (pieces.lane >= 0) & (pieces.end - pieces.start < SLOW_NS)
+    short = waits & ((pieces.end - pieces.start < LONG_NS) | slow)
     first, last = intervals.union(pieces.start[short], pieces.end[short])
     return refine(pieces, short, [(Cause.SYNC, first, last)])
+
+
+def _repeated(trace: Trace, pieces: Pieces) -> Pieces:
+    """What would be start-up, but takes a millisecond and more in at least three steps and half of them."""
+    rows = step_rows(trace)
+    once = pieces.of(Cause.START, Cause.CAPTURE) & (pieces.end - pieces.start >= LONG_NS)
+    begins = np.sort(trace.slices.start[rows]) if rows else np.zeros(0, np.int64)
+    if len(rows) < FEW or not once.any():
+        return pieces
+    steps = np.unique(np.searchsorted(begins, pieces.start[once], side="right"))
+    if steps.size < max(FEW, len(rows) / 2):
+        return pieces
+    first, last = intervals.union(pieces.start[once], pieces.end[once])
+    return refine(pieces, once, [(Cause.REPEATED, first, last)])
 
 
 def _cut_out(trace: Trace) -> Layer:
@@ -137,7 +167,14 @@ class Threads:
         self._launching = [*lanes[np.argsort(-launches, kind="stable")].tolist(), *stepping]
         self._made: dict[tuple[int, bool], list[Layer]] = {}
         self._once = _one_time(trace)
-        self._data = _data_rows(trace)
+        self._loading = _named(trace, LOADER.search, Kind.ANNOTATION, Kind.OP)
+        self._preparing = _named(trace, PREPARING_CODE.search, Kind.FRAME)
+        self._named_so = _named(
+            trace,
+            lambda name: PREPARES.search(name) and not STORES.search(name) and not LOADER.search(name),
+            Kind.ANNOTATION,
+        )
+        self._loading = _usual(trace, self._loading)
         # Dispatching an operator takes a tenth of that: a longer one computes.
         self._computing = _long(trace, _leaves(trace), PAUSE_NS)
 
@@ -190,36 +227,71 @@ class Threads:
                     )
                 ),
             ),
-            layer(Cause.DATA, self._data[slices.lane[self._data] == lane]),
+            layer(Cause.DATA, self._of(lane, self._loading, self._preparing)),
             layer(Cause.ALLOCATION, allocations),
             # How long a wait leaves the GPU without work decides what it is: see `_unseen`.
             layer(Cause.UNSEEN, here[runtime & (call == Call.SYNCHRONIZE)]),
             layer(Cause.SYNC, _long(trace, copies, BLOCKS_NS)),
-            layer(Cause.COMMUNICATION, rows(COLLECTIVE.search, Kind.OP, Kind.ANNOTATION)),
+            (Cause.DATA, *self._until_launch(self._of(lane, self._named_so))),
+            layer(
+                Cause.COMMUNICATION,
+                np.concatenate((rows(COLLECTIVE.search, Kind.OP, Kind.ANNOTATION), rows(TALKS.search, Kind.FRAME))),
+            ),
+            layer(Cause.COMPUTE, self._of(lane, self._computing)),
+            layer(Cause.ZERO, rows(ZERO.search, Kind.ANNOTATION, Kind.OP)),
             layer(Cause.OPTIMIZER, rows(OPTIMIZER.search, Kind.ANNOTATION, Kind.OP)),
-            layer(Cause.COMPUTE, self._computing[slices.lane[self._computing] == lane]),
             layer(Cause.DISPATCH, working),
         ]
         if pauses:
             begins, ends = found[-1][2][:-1], found[-1][1][1:]
             short = ends - begins < PAUSE_NS
             found.append((Cause.DISPATCH, begins[short], ends[short]))
-        return [*found, layer(Cause.PYTHON, frames)]
+        marks = rows(lambda name: not name.startswith("ProfilerStep#"), Kind.ANNOTATION)
+        waiting = rows(WAITS.search, Kind.FRAME)
+        return [*found, layer(Cause.WAITING, waiting), layer(Cause.PYTHON, frames), layer(Cause.ANNOTATED, marks)]
 
-    def waiting_at(self, pieces: Pieces) -> Ints:
-        """Beginnings of gaps at which the thread that ended the gap was in a call that waits for the GPU."""
-        trace, found = self.trace, []
+    def _of(self, lane: int, *rows: Rows) -> Rows:
+        """Those of these rows that lie on a thread."""
+        together = np.concatenate(rows)
+        return together[self.trace.slices.lane[together] == lane]
+
+    def _until_launch(self, rows: Rows) -> tuple[Ints, Ints]:
+        """Annotations up to their first launch of a kernel on their thread: what follows it is no preparing."""
+        slices = self.trace.slices
+        kernels = self.trace.enqueue_rows[
+            np.isin(self.trace.call[self.trace.enqueue_rows], (Call.LAUNCH, Call.GRAPH_LAUNCH))
+        ]
+        kernels = kernels[np.isin(slices.lane[kernels], slices.lane[rows])]
+        begun = np.append(slices.start[kernels], np.iinfo(np.int64).max)
+        ends = np.minimum(self.trace.end[rows], begun[np.searchsorted(begun, slices.start[rows])])
+        return intervals.union(slices.start[rows], ends)
+
+    @property
+    def loaders(self) -> Layer:
+        """Data loaders on any thread: what a launching thread that shows nothing waits for."""
+        slices = self.trace.slices
+        return Cause.DATA, *intervals.union(slices.start[self._loading], self.trace.end[self._loading])
+
+    def caught_up(self, pieces: Pieces) -> Layer:
+        """Gaps that began while the thread that ended them waited for the GPU, each for as long as that wait had lasted: without it the
+        host would have been ahead by as much."""
+        trace, starts, ends = self.trace, [], []
         waits = trace.rows(Kind.RUNTIME)
         copies = _long(trace, waits[trace.call[waits] == Call.COPY], BLOCKS_NS)
         waits = np.concatenate((waits[trace.call[waits] == Call.SYNCHRONIZE], copies))
         for lane in np.unique(pieces.lane).tolist():
             own = waits[trace.slices.lane[waits] == lane]
             gaps = np.unique(pieces.gap[pieces.lane == lane])
-            starts, ends = intervals.union(trace.slices.start[own], trace.end[own])
-            at = np.searchsorted(starts, gaps, side="right") - 1
-            if starts.size:
-                found.append(gaps[(at >= 0) & (gaps < ends[np.maximum(at, 0)])])
-        return np.concatenate(found) if found else pieces.gap[:0]
+            begun, over = intervals.union(trace.slices.start[own], trace.end[own])
+            if not begun.size:
+                continue
+            at = np.searchsorted(begun, gaps, side="right") - 1
+            inside = (at >= 0) & (gaps < over[np.maximum(at, 0)])
+            gaps, at = gaps[inside], at[inside]
+            starts.append(gaps)
+            ends.append(over[at] + gaps - begun[at])
+        none = pieces.gap[:0]
+        return Cause.SYNC, *intervals.union(np.concatenate([none, *starts]), np.concatenate([none, *ends]))
 
 
 def _named(trace: Trace, wanted: Callable[[str], object], *kinds: Kind, among: Rows | None = None) -> Rows:
@@ -233,46 +305,51 @@ def _long(trace: Trace, rows: Rows, least_ns: int) -> Rows:
     return rows[trace.slices.duration[rows] >= least_ns]
 
 
-def _data_rows(trace: Trace) -> Rows:
-    """Slices in which data is loaded or prepared, by the loader's, the user's or the code's own name."""
-    loading = _named(trace, LOADER.search, Kind.ANNOTATION, Kind.OP)
-    others = np.concatenate(
-        (_named(trace, PREPARES.search, Kind.ANNOTATION), _named(trace, PREPARING_CODE.search, Kind.FRAME))
-    )
-    kernels = trace.enqueue_rows[np.isin(trace.call[trace.enqueue_rows], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
-    lane, start = trace.slices.lane, trace.slices.start
-    launches = np.zeros(others.size, np.int64)
-    for thread in np.unique(lane[others]).tolist():
-        own, begun = lane[others] == thread, start[kernels[lane[kernels] == thread]]
-        launches[own] = np.searchsorted(begun, trace.end[others[own]]) - np.searchsorted(begun, start[others[own]])
-    return np.concatenate((loading, others[launches == 0]))
+def _usual(trace: Trace, rows: Rows) -> Rows:
+    """Loaders' slices without a first one that takes far longer than the others: it starts the workers, once."""
+    if rows.size <= FEW:
+        return rows
+    lengths = trace.slices.duration[rows]
+    first = int(np.argmin(trace.slices.start[rows]))
+    others = np.delete(lengths, first)
+    return np.delete(rows, first) if lengths[first] >= TIMES_USUAL * max(float(np.median(others)), 1.0) else rows
 
 
 def _one_time(trace: Trace) -> Rows:
-    """Run-time calls, and operators that call nothing, which took far longer than they usually do, a few times at most; and long first
-    launches of a kernel.
+    """Run-time calls and operators that took far longer themselves than they usually do, a few times at most; long first launches of a
+    kernel; the first call of a data loader, where it starts the workers.
 
-    Of what the recording holds too few calls, calls and allocations before the first GPU slice are: they set the GPU up. Waits and
-    copies never are.
+    An operator's is its first call. Of what the recording holds too few calls of, calls and allocations before the first GPU slice are:
+    they set the GPU up, unless they are as long later. Waits and copies never are.
     """
     slices, kind = trace.slices, trace.slices.kind
     calls = trace.rows(Kind.RUNTIME)
     calls = calls[~np.isin(trace.call[calls], (Call.SYNCHRONIZE, Call.COPY))]
-    candidates = np.concatenate((calls, _leaves(trace)))
-    long = _long(trace, candidates, LONG_NS)
-    found = [_long(trace, _first_launches(trace), LONG_NS)]
+    candidates = np.concatenate((calls, trace.rows(Kind.OP)))
+    own_time = np.where(kind == Kind.OP, trace.nesting.self_time, slices.duration)
+    loaders = _named(trace, LOADER.search, Kind.ANNOTATION, Kind.OP)
+    found = [_long(trace, _first_launches(trace), PAUSE_NS), np.setdiff1d(loaders, _usual(trace, loaders))]
     first_work = int(slices.start[trace.gpu_rows[0]]) if trace.gpu_rows.size else 0
+    long = candidates[own_time[candidates] >= LONG_NS]
     for code in np.unique(slices.name[long]).tolist():
         same = candidates[slices.name[candidates] == code]
-        usual = 0.0 if same.size < 2 * FEW else float(np.median(slices.duration[same]))
-        own = same[slices.duration[same] >= max(LONG_NS, TIMES_USUAL * usual)]
+        times = own_time[same]
+        usual = 0.0 if same.size < 2 * FEW else float(np.median(times))
+        own = same[times >= max(LONG_NS, TIMES_USUAL * usual)]
+        launches = np.isin(trace.call[own], (Call.LAUNCH, Call.GRAPH_LAUNCH)).all()
         # What a launch usually takes is known: a few of a millisecond tell by themselves.
-        if own.size <= FEW and (
-            same.size >= 2 * FEW or np.isin(trace.call[own], (Call.LAUNCH, Call.GRAPH_LAUNCH)).all()
-        ):
-            found.append(own)
-        mine = long[(slices.name[long] == code) & (slices.start[long] < first_work)]
-        found.append(mine[(kind[mine] == Kind.RUNTIME) | bool(ALLOCATING.search(slices.names[code]))])
+        if own.size <= FEW and (same.size >= 2 * FEW or launches):
+            first = same[np.argmin(slices.start[same])]
+            found.append(own[(kind[own] != Kind.OP) | (own == first)])
+        before = own[slices.start[own] < first_work]
+        later = times[(slices.start[same] >= first_work)]
+        once = (
+            later.size == 0 or float(np.median(later)) < float(np.median(own_time[before])) / 5
+            if before.size
+            else False
+        )
+        if once:
+            found.append(before[(kind[before] == Kind.RUNTIME) | bool(ALLOCATING.search(slices.names[code]))])
     return _with_callers(trace, np.unique(np.concatenate(found)))
 
 
@@ -280,6 +357,8 @@ def _first_launches(trace: Trace) -> Rows:
     """The first launch of each kernel: it may have to load the kernel's code."""
     kernels = (trace.slices.kind[trace.gpu_rows] == Kind.KERNEL) & (trace.links.launch >= 0)
     launches, names = trace.links.launch[kernels], trace.slices.name[trace.gpu_rows[kernels]]
+    direct = trace.call[launches] == Call.LAUNCH
+    launches, names = launches[direct], names[direct]
     order = np.argsort(trace.slices.start[launches], kind="stable")
     _, first = np.unique(names[order], return_index=True)
     return launches[order][first].astype(np.intp)
@@ -301,4 +380,10 @@ def _with_callers(trace: Trace, once: Rows) -> Rows:
             within[above] = within.get(above, 0) + int(slices.duration[row])
             above = int(parent[above])
     mostly = [row for row, time in within.items() if time >= MOSTLY * slices.duration[row]]
-    return np.concatenate((once, np.array(mostly, once.dtype)))
+    # Of an operator that is slow itself only what is its own is: the whole slice where that is most of it.
+    own = [
+        row
+        for row in once.tolist()
+        if slices.kind[row] != Kind.OP or trace.nesting.self_time[row] >= MOSTLY * slices.duration[row]
+    ]
+    return np.array([*own, *mostly], np.intp)

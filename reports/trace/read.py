@@ -117,17 +117,30 @@ class Trace:
     def lost_rows(self) -> NDArray[np.intp]:
         """Launches of kernels, by start, of which the file holds no slice although it holds GPU work: theirs ran, unseen.
 
-        Where graphs ran only their own launches tell, since what a graph runs was launched once more when it was captured. Fills of
-        nothing leave no slice in a whole recording either, so that copies and fills do not tell.
+        What was launched before the first graph was may have been captured for it; so may all, where no other launch has a slice. Fills
+        of nothing leave no slice in a whole recording either, so that copies and fills do not tell.
         """
         if not self.gpu_rows.size:
             return self.enqueue_rows[:0]
-        rows = self.enqueue_rows[~self.captured]
+        rows, slices = self.enqueue_rows[~self.captured], self.slices
         graphs = rows[self.call[rows] == Call.GRAPH_LAUNCH]
-        rows = graphs if graphs.size else rows[self.call[rows] == Call.LAUNCH]
-        told = self.slices.left_out
-        known = np.isin(self.slices.correlation[rows], () if told is None else told)
-        return rows[~np.isin(rows, self.links.launch) & ~known]
+        if graphs.size:
+            later = rows[slices.start[rows] >= slices.start[graphs[0]]]
+            plain = later[self.call[later] == Call.LAUNCH]
+            rows = later if np.isin(plain, self.links.launch).any() else graphs
+        rows = rows[np.isin(self.call[rows], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
+        told = slices.left_out
+        ids = slices.correlation[rows]
+        # Ids that several processes share do not tell whose slice is missing.
+        shared = (ids >= 0) & (np.bincount(ids[ids >= 0], minlength=1)[np.maximum(ids, 0)] > 1)
+        lost = rows[~np.isin(rows, self.links.launch) & ~np.isin(ids, () if told is None else told) & ~shared]
+        # Slices beyond one a launch are those of launches whose id a writer did not give.
+        links = self.links.launch[self.links.launch >= 0]
+        one_each = links[self.call[links] == Call.LAUNCH]
+        if lost.size <= one_each.size - np.unique(one_each).size:
+            return lost[:0]
+        # A graph's slices may carry other ids than its launch.
+        return lost[:0] if 0 < lost.size <= self.links.orphans and np.isin(lost, graphs).all() else lost
 
     @cached_property
     def links(self) -> Links:

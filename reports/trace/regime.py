@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reports.trace.classes import KernelClass
-from reports.trace.gaps import LAUNCHING, NOT_COUNTED, Cause
+from reports.trace.gaps import LAUNCHING, Cause
 from reports.trace.kernels import KernelStats
 from reports.trace.usage import Device
 
@@ -42,10 +42,14 @@ WAITS: tuple[tuple[Bound, frozenset[Cause], str], ...] = (
     ("communication-bound", frozenset({Cause.COMMUNICATION}), "the host's part of collectives"),
     ("host-bound", frozenset({Cause.COMPUTE}), "operators that compute on the CPU"),
     ("host-bound", frozenset({Cause.PYTHON}), "Python code outside of operators"),
+    ("host-bound", frozenset({Cause.ANNOTATED}), "host code in annotations, outside of operators"),
+    ("host-bound", frozenset({Cause.WAITING}), "the host's own waiting for something else"),
+    ("host-bound", frozenset({Cause.REPEATED}), "compiling, capturing or loading again in most steps"),
     ("host-bound", frozenset({Cause.ALLOCATION}), "allocating and freeing memory"),
     ("host-bound", frozenset({Cause.HOST}), "something on the host that is not recorded"),
     ("mixed", frozenset({Cause.QUEUED}), "passing from one queued kernel to the next"),
     ("mixed", frozenset({Cause.WAIT}), "waiting of one stream for another"),
+    ("mixed", frozenset({Cause.OTHER}), "waiting for another GPU's work"),
 )
 """What a GPU with little work waits for: the regime, the causes of idle time, and how they are called."""
 
@@ -55,10 +59,10 @@ class Regime:
     """What bounds the time that counts: the window less start-up, captures, the profiler's own and what was not recorded (`counted_us`, of
     which the GPU works `counted_busy`). `busy_share` is of the whole window.
 
-    `free_launches` is how much faster the window would be at most if dispatching and launching cost nothing (window over window less
-    that idle time); `twice_as_fast_kernels` if every kernel took half as long and nothing waited for them (window over window less half
-    of busy). Both follow Amdahl's law: what is not touched stays. `shares` gives the GPU's time by class; `waits_for` says what the
-    largest part of the idle time that counts goes to, `waits_us` how much that is.
+    `free_launches` is how much faster the time that counts would be at most if dispatching and launching cost nothing (it over it less
+    that idle time); `twice_as_fast_kernels` if every kernel took half as long and nothing waited for them (it over it less half of busy).
+    Both follow Amdahl's law: what is not touched stays. `shares` gives the GPU's time by class; `waits_for` says what the largest part of
+    the idle time that counts goes to, `waits_us` how much that is.
     """
 
     bound: Bound
@@ -81,15 +85,16 @@ def regime(device: Device, kernels: Sequence[KernelStats]) -> Regime:
     for stats in own:
         shares[stats.kernel_class] = shares.get(stats.kernel_class, 0.0) + stats.total_us / total if total else 0.0
     window, busy = device.window_us, device.busy_us
-    counted = window - device.idle_of(*NOT_COUNTED)
+    counted = window - device.idle_of(*device.not_counted)
     part = busy / counted if counted > 0 else 0.0
     waits_us, waits_bound, waits_for = max(
-        ((device.idle_of(*causes), bound, words) for bound, causes, words in WAITS), key=lambda wait: wait[0]
+        ((device.idle_of(*(causes - device.not_counted)), bound, words) for bound, causes, words in WAITS),
+        key=lambda wait: wait[0],
     )
     bound, why = _bound(part, shares, device.exposed_us / busy if busy else 0.0, waits_bound)
     if part < QUIET and waits_us:
         why += f"; the largest part of the rest, {waits_us / (counted - busy):.1%} of it, goes to {waits_for}"
-    launching = device.idle_of(*LAUNCHING)
+    launching = device.idle_of(*(LAUNCHING - device.not_counted))
     return Regime(
         bound=bound,
         why=why,
@@ -98,8 +103,8 @@ def regime(device: Device, kernels: Sequence[KernelStats]) -> Regime:
         counted_busy=part,
         waits_for=waits_for if waits_us else "",
         waits_us=waits_us,
-        free_launches=window / (window - launching) if window > launching else float("inf"),
-        twice_as_fast_kernels=window / (window - busy / 2) if window else 1.0,
+        free_launches=counted / (counted - launching) if counted > launching else float("inf"),
+        twice_as_fast_kernels=counted / (counted - busy / 2) if counted > busy / 2 else 1.0,
         shares=dict(sorted(shares.items(), key=lambda item: -item[1])),
     )
 

@@ -16,6 +16,12 @@ from reports.trace.health import lost_time
 from reports.trace.host_causes import attribute
 from reports.trace.read import Trace
 
+ENOUGH_US = 1000.0
+"""Less says nothing of how a program runs on: fixed costs are as large."""
+
+BLOCKS_LONG_NS = 10**6
+"""A copy whose call takes this long waits for the GPU."""
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -76,6 +82,14 @@ class Device:
     communication_us: float
     exposed_us: float
 
+    @property
+    def not_counted(self) -> frozenset[gaps.Cause]:
+        """Causes of time of which the recording does not say that the program, as it runs on, leaves the GPU idle: a cold first step
+        is such, where a millisecond and more is left to judge by."""
+        left = self.window_us - self.idle_of(*gaps.NOT_COUNTED)
+        cold = self.idle_of(gaps.Cause.COLD)
+        return gaps.NOT_COUNTED | ({gaps.Cause.COLD} if cold and left - cold >= ENOUGH_US else frozenset())
+
     def idle_of(self, *causes: gaps.Cause) -> float:
         """Idle time of these causes, in us."""
         return sum(self.idle_us[cause.value] for cause in causes)
@@ -92,8 +106,8 @@ class Device:
 @dataclass(frozen=True)
 class Host:
     """The host. `self_cpu_total_us` is the time covered by operations, annotations and run-time calls, summed over threads: what the
-    profiler's table calls its self CPU total; `synchronize_us` the part spent waiting in synchronising calls; `launches`, `queries` and
-    `synchronizations` count calls.
+    profiler's table calls its self CPU total; `synchronize_us` the part spent waiting in synchronising calls, and in copies of a
+    millisecond and more, which block; `launches`, `queries` and `synchronizations` count calls.
     """
 
     self_cpu_total_us: float
@@ -111,7 +125,9 @@ def host(trace: Trace) -> Host:
     rows, slices = trace.host_rows, trace.slices
     total = intervals.length_by_lane(slices.lane[rows], slices.start[rows], trace.end[rows])
     waits = rows[trace.call[rows] == Call.SYNCHRONIZE]
-    waiting = intervals.length_by_lane(slices.lane[waits], slices.start[waits], trace.end[waits])
+    blocking = rows[(trace.call[rows] == Call.COPY) & (slices.duration[rows] >= BLOCKS_LONG_NS)]
+    blocked = np.concatenate((waits, blocking))
+    waiting = intervals.length_by_lane(slices.lane[blocked], slices.start[blocked], trace.end[blocked])
     last = max(waits.tolist(), key=lambda row: int(trace.end[row]), default=None)
     return Host(
         self_cpu_total_us=total / 1000,
@@ -160,7 +176,9 @@ def _device(trace: Trace, number: str, of: NDArray[np.bool_], cold_step: tuple[i
         (gaps.Cause.LOST, *lost_time(trace, rows, window_end)),
     ]
     pieces = gaps.refine(pieces, np.ones(pieces.start.size, bool), recorded)
-    idle = attribute(trace, pieces, cold_step).idle()
+    others = trace.gpu_rows[~of]
+    elsewhere = intervals.union(slices.start[others], trace.end[others])
+    idle = attribute(trace, pieces, cold_step, elsewhere).idle()
     gpu, kinds = trace.gpu(number), slices.kind[rows]
     linked = launch >= 0
     calls = np.unique(launch[linked])

@@ -38,7 +38,8 @@ def start(folder: Path, body: str, prefix: tuple[str, ...] = (), **environment: 
 def test_a_signal_once_or_twice_ends_it_with_one_sentence_and_its_status(tmp_path: Path, number: int) -> None:
     kill = f"os.kill(os.getpid(), {int(number)})"
     body = f"class Last:\n    def __del__(self, os=os): {kill}\nglobals()['last'] = Last()"
-    body += f"\ntry:\n    print('ready', flush=True)\n    time.sleep(60)\nfinally:\n    {kill}\n    time.sleep(0.01)\n    print('put in order', flush=True)"
+    body += "\ntry:\n    print('ready', flush=True)\n    time.sleep(60)\nfinally:"
+    body += f"\n    {kill}\n    time.sleep(0.01)\n    print('put in order', flush=True)"
     started = start(tmp_path, body)
     assert started.stdout and started.stdout.readline() == "ready\n"
     started.send_signal(number)

@@ -19,7 +19,7 @@ from reports.render.timeline_lanes import CAUSE_NAMES
 from reports.render.trace_tables import tables
 from reports.render.trace_words import bound_sentence, headline, minute
 from reports.trace.analyse import Analysis
-from reports.trace.gaps import NOT_COUNTED, Cause
+from reports.trace.gaps import Cause
 from tests.reports.trace.kineto import Recording, analysed, two_steps
 
 GEMM, ADD, NCCL = "sm80_xmma_gemm_bf16", "vectorized_elementwise_kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
@@ -172,7 +172,7 @@ def test_nothing_is_advised_that_the_program_does_already_or_that_does_not_cost(
         unwithheld = not odd.trace.withheld & {"idle", "cause"}
         if unwithheld and regime.counted_busy < 0.5 and regime.bound not in ("overhead-bound", "mixed"):
             assert "larger batches" not in text and "Launches that cost nothing" not in text
-        counted = device.window_us - device.idle_of(*NOT_COUNTED)
+        counted = device.window_us - device.idle_of(*device.not_counted)
         assert regime.counted_us == pytest.approx(counted) and regime.counted_busy <= 1 + 1e-9
         assert regime.free_launches >= 1 and regime.twice_as_fast_kernels >= 1
 

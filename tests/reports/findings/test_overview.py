@@ -94,7 +94,8 @@ def dominant(name: str) -> Made:
     ("name", "claim", "advice"),
     [
         (GEMM, "One kernel takes 90 %", "Look at this kernel first"),
-        ("Memcpy HtoD (Pinned -> Device)", "Copying between host and device takes 90 %", "pinned memory"),
+        ("Memcpy HtoD (Pinned -> Device)", "Copying between host and device takes 90 %", "Copy less"),
+        ("Memcpy HtoD (Pageable -> Device)", "Copying between host and device takes 90 %", "pinned memory"),
         (DTOD, "Copying device memory takes 90 %", "what copies"),
         ("ncclKernel_SendRecv", "One collective (communication between GPUs) takes 90 %", "slowest rank"),
     ],
@@ -174,7 +175,7 @@ def test_idle_time_without_a_cause_asks_for_another_recording_first() -> None:
     made.kernel(GEMM, 300.25, 2_300.25, 20)
     outcome = said(made, "R1").outcome
     assert outcome.advice.startswith("First record again")
-    assert "launches that cost nothing would give at most 1.15x" in " ".join(
+    assert "launches that cost nothing would give at most 16x" in " ".join(
         evidence.text for evidence in outcome.evidence
     )
     assert said(launching(200, 50), "R1").outcome.advice.startswith("Give each launch more work")

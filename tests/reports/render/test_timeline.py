@@ -122,7 +122,7 @@ def test_the_legend_gives_the_time_of_each_cause(tmp_path: Path) -> None:
     analysis = two_steps().analyse(tmp_path)
     shown = [text.replace("\u00a0", " ") for text in texts(timeline(analysis).svg)]
     assert "Idle time of the GPU, 170 µs in all (white: it works):" in shown
-    assert any(text.startswith("host dispatches 8") and "%" in text for text in shown)
+    assert any(text.startswith("host dispatches 7") and "%" in text for text in shown)
 
 
 def test_without_a_gpu_the_time_in_no_operator_is_shown(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_evidence_gives_the_moment_in_the_numbers_of_the_trace(tmp_path: Path) -
 def test_the_minute_tells_the_bound_with_both_counterfactuals(tmp_path: Path) -> None:
     found = told(two_steps(), tmp_path)
     assert "works for 70.0 µs of 240 µs (29.2 %): overhead-bound" in found["What bounds it"]
-    assert "at most 2.45×, with twice as fast kernels by 1.17×" in found["What bounds it"]
+    assert "at most 2.18×, with twice as fast kernels by 1.17×" in found["What bounds it"]
     assert found["Where the idle time went"].startswith("It is idle for 170 µs: ")
     assert "torch.compile" in found["What to do next"]
 

@@ -143,8 +143,37 @@ def test_devices_of_several_processes_are_told_apart(tmp_path: Path) -> None:
         assert all(found.trace.gpu(device.device).name for device in found.devices)
 
 
+def test_ids_that_two_processes_share_lose_no_record(tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(50):
+        at = 0.5 + 100 * number
+        for pid, device in ((1, 0), (2, 1)):
+            recording.add("cuda_runtime", "cudaLaunchKernel", at, at + 5, tid=pid, pid=pid, correlation=number + 1)
+            recording.work("gemm", at + 10, at + 90, correlation=number + 1, device=device)
+    assert "lost_records" not in noted(recording.analyse(tmp_path))
+
+
+def test_slices_without_any_length_say_nothing_of_how_long_a_gpu_worked(tmp_path: Path) -> None:
+    recording = two_steps()
+    for event in recording.events:
+        if event["cat"] == "kernel":
+            event["dur"] = 0
+    found = recording.analyse(tmp_path)
+    assert noted(found) == {"no_length": 2} and "idle" in found.trace.withheld
+
+
+def test_lost_work_lies_between_what_was_launched_before_and_after_it(tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(100):
+        recording.call("cudaLaunchKernel", 0.5 + 6 * number, 5.5 + 6 * number)
+        if not 40 <= number < 50:
+            recording.work("gemm", 1000.5 + 100 * number, 1099.5 + 100 * number)
+    (device,) = recording.analyse(tmp_path).devices
+    assert device.idle_us["lost_records"] == pytest.approx(1001)
+
+
 def test_a_skew_far_below_the_gaps_takes_no_cause_away(tmp_path: Path) -> None:
-    for early, withheld in ((0.3, {"delay"}), (400.0, {"delay", "cause"})):
+    for early, withheld in ((0.3, {"delay"}), (80.0, {"delay"}), (900.0, {"delay", "cause", "idle", "window"})):
         recording = Recording()
         for number in range(10):
             at = 0.5 + 1000 * number
