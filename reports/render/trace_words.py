@@ -298,7 +298,11 @@ def advice(analysis: Analysis, worth: Sequence[Finding]) -> str:
         and not analysis.trace.withheld & {"idle", "window", "cause"}
     ):
         largest = max(found[0].not_counted, key=found[0].idle_of)
-        return f"{ADVICE[largest]} Then: {told}" if told and first and first.rule.id != "idle" else ADVICE[largest]
+        return (
+            f"{ADVICE[largest]} Then: {told}"
+            if told and first and first.rule.id not in ("idle", "R6", "R7")
+            else ADVICE[largest]
+        )
     if first is None or first.rule.family == "trust" or found is None:
         return told or sentence(_next(analysis))
     if analysis.trace.withheld & {"idle", "window"}:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reports.trace.categories import GPU_WORK, HOST
+from reports.trace.categories import ENQUEUES, GPU_WORK, HOST, Call, Kind, call_of
 from reports.trace.columns import MISSING, Columns
 from reports.trace.notes import Notes
 
@@ -30,6 +30,10 @@ LONG_NS = 10**8
 BEYOND = 100
 """A slice that ends a second, and a hundred times the recording's length, after everything else did not run for that long."""
 
+AFTER_WAIT_NS = 10**6
+FEW_LATE = 3
+"""Slices that end a millisecond and more after the device was waited for are damaged, where they are few."""
+
 COVERED = 3
 """Slices of its own stream that one cannot hold within it, unless a graph ran them: at most a neighbour or two overlap."""
 
@@ -43,6 +47,7 @@ def clean(columns: Columns, notes: Notes) -> Columns:
     keep &= _one_epoch(columns, keep, notes)
     duration = columns.duration.copy()
     keep &= _overflowed(columns, keep, duration, notes)
+    _outlasts_a_wait(columns, keep, duration, notes)
     if columns.unpaired:
         notes.add("unpaired", "ends without a beginning are left out", columns.unpaired)
     arrays: dict[str, Any] = {
@@ -241,3 +246,49 @@ def _absurd(columns: Columns, order: NDArray[np.intp], same: Mask, duration: NDA
         others = duration[order[columns.name[order] == columns.name[order[number]]]]
         found[number] = others.size > COVERED and duration[order[number]] > 1000 * max(float(np.median(others)), 1.0)
     return found
+
+
+def _outlasts_a_wait(columns: Columns, keep: Mask, duration: NDArray[np.int64], notes: Notes) -> None:
+    """Cuts a few GPU slices that go on after a wait for the whole device, begun after their launch, had returned; changes `duration`.
+
+    Where many do the clocks differ. With several GPUs or processes it is not known which of them was waited for.
+    """
+    calls = (
+        np.fromiter(map(call_of, columns.names), np.int8, len(columns.names))[columns.name]
+        if columns.names
+        else columns.kind
+    )
+    runtime = keep & (columns.kind == Kind.RUNTIME)
+    whole = np.fromiter(("DeviceSynchronize" in name for name in columns.names), bool, len(columns.names))
+    waits = (
+        np.flatnonzero(runtime & (calls == Call.SYNCHRONIZE) & whole[columns.name])
+        if columns.names
+        else np.zeros(0, np.intp)
+    )
+    rows = np.flatnonzero(is_gpu(columns) & keep & (columns.correlation >= 0))
+    launches = np.flatnonzero(runtime & np.isin(calls, ENQUEUES) & (columns.correlation >= 0))
+    processes = {columns.lanes[lane][0] for lane in np.unique(columns.lane[runtime]).tolist()}
+    if not waits.size or not launches.size or len(processes) > 1 or np.unique(columns.device[rows]).size != 1:
+        return
+    launched = np.full(int(columns.correlation.max()) + 1, MISSING)
+    launched[columns.correlation[launches]] = columns.start[launches]
+    begun = launched[columns.correlation[rows]]
+    rows, begun = rows[begun != MISSING], begun[begun != MISSING]
+    waits = waits[np.argsort(columns.start[waits], kind="stable")]
+    at = np.searchsorted(columns.start[waits], begun)
+    rows, at = rows[at < waits.size], at[at < waits.size]
+    returned = columns.start[waits[at]] + duration[waits[at]]
+    late = (
+        columns.start[rows] + duration[rows] - returned > max(AFTER_WAIT_NS, 10 * int(np.median(duration[rows])))
+        if rows.size
+        else rows > 0
+    )
+    if not 0 < late.sum() <= max(FEW_LATE, MISSED * rows.size):
+        return
+    duration[rows[late]] = np.maximum(returned[late] - columns.start[rows[late]], 0)
+    notes.add(
+        "outlasts_wait",
+        "slices that go on after the host had waited for the whole device are cut where that wait returned; their own time is an upper"
+        " bound",
+        int(late.sum()),
+    )

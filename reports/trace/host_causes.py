@@ -211,6 +211,10 @@ class Threads:
         allocations = np.concatenate(
             (rows(ALLOCATES.search, Kind.RUNTIME), _long(trace, rows(ALLOCATING.search, Kind.OP), PAUSE_NS))
         )
+        optimizers = rows(OPTIMIZER.search, Kind.ANNOTATION, Kind.OP)
+        # One that launches nothing computes on the CPU.
+        begun = slices.start[trace.enqueue_rows[slices.lane[trace.enqueue_rows] == lane]]
+        launching = np.searchsorted(begun, trace.end[optimizers]) > np.searchsorted(begun, slices.start[optimizers])
         frames = rows(lambda name: not BACKWARD.search(name), Kind.FRAME)
         found: list[Layer] = [
             (Cause.CAPTURE, *intervals.union(*(np.array(side, np.int64) for side in zip(*captures, strict=True))))
@@ -237,9 +241,9 @@ class Threads:
                 Cause.COMMUNICATION,
                 np.concatenate((rows(COLLECTIVE.search, Kind.OP, Kind.ANNOTATION), rows(TALKS.search, Kind.FRAME))),
             ),
-            layer(Cause.COMPUTE, self._of(lane, self._computing)),
+            layer(Cause.COMPUTE, np.concatenate((self._of(lane, self._computing), optimizers[~launching]))),
             layer(Cause.ZERO, rows(ZERO.search, Kind.ANNOTATION, Kind.OP)),
-            layer(Cause.OPTIMIZER, rows(OPTIMIZER.search, Kind.ANNOTATION, Kind.OP)),
+            layer(Cause.OPTIMIZER, optimizers[launching]),
             layer(Cause.DISPATCH, working),
         ]
         if pauses:

@@ -117,6 +117,17 @@ def test_a_slice_cannot_hold_several_later_ones_of_its_stream(tmp_path: Path) ->
     assert found.devices[0].busy_us == pytest.approx(101_000) and found.kernels[0].most_us == 2000
 
 
+def test_a_slice_ends_before_a_wait_for_the_whole_device_returns(tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(50):
+        recording.launch("gemm", 0.5 + 100 * number, 10.5 + 100 * number, 60.5 + 100 * number)
+    recording.events[-1]["dur"] = 300_000.0
+    recording.call("cudaDeviceSynchronize", 4920.5, 4970.5)
+    recording.op("aten::mm", 4980.5, 4990.5)
+    found = recording.analyse(tmp_path)
+    assert noted(found) == {"outlasts_wait": 1} and found.devices[0].busy_us == pytest.approx(49 * 50 + 60)
+
+
 def test_an_absurd_slice_cannot_hold_even_one_later_slice(tmp_path: Path) -> None:
     recording = Recording()
     for number in range(20):
