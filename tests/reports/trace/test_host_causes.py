@@ -51,7 +51,7 @@ def waiting(steps: int = 3, work: float = 1000.0) -> tuple[Recording, list[float
         ("cuda_driver", "cuMemCreate", "allocation", "host-bound"),
         ("cpu_op", "c10d::allreduce_", "host_communication", "communication-bound"),
         ("user_annotation", "gloo:all_reduce", "host_communication", "communication-bound"),
-        ("user_annotation", "Optimizer.step#Adam.step", "optimizer", "overhead-bound"),
+        ("user_annotation", "Optimizer.step#DeepSpeedCPUAdam.step", "cpu_operators", "host-bound"),
         ("cpu_op", "aten::uniform_", "cpu_operators", "host-bound"),
         ("user_annotation", "forward", "annotated", "host-bound"),
         ("user_annotation", "log: write data to tensorboard", "annotated", "host-bound"),
@@ -74,6 +74,17 @@ def test_idle_time_has_the_cause_that_the_host_was_in(
     # What allocates before the first GPU slice is start-up.
     assert causes(found)[cause] >= (2 if cause == "allocation" else 3) * 15_000
     assert found.regimes[0].bound == bound
+
+
+def test_an_optimizer_that_launches_is_the_optimizer_s(tmp_path: Path) -> None:
+    recording = Recording()
+    for number in range(40):
+        at = 0.5 + 200 * number
+        recording.op("aten::mul_", at + 10, at + 190)
+        recording.launch("mul", at + 100, at + 110, at + 120)
+    recording.note("Optimizer.step#Adam.step", 0.5, 8000.5)
+    found = recording.analyse(tmp_path)
+    assert causes(found)["optimizer"] > 6000 and found.regimes[0].bound == "overhead-bound"
 
 
 def test_what_is_compiled_in_one_step_is_start_up(tmp_path: Path) -> None:
