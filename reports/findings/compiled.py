@@ -169,8 +169,8 @@ def cache_lookup(analysis: Analysis) -> Outcome:
             *moment(analysis.trace, found.rows[0]),
         ),
         why=f"{numbers}; a cost from {share(GUARDS_SHARE)} on, where the host bounds the run",
-        advice="Compile one larger function instead of many small ones, so that one check serves more work; or lower the cost per call"
-        " with mode='reduce-overhead'."
+        advice="Compile one larger function instead of many small ones, so that one check serves more work"
+        + ("; or lower the cost per call with mode='reduce-overhead'." if analysis.devices else ".")
         if costly
         else "",
         at_stake_us=found.total_us if costly else 0.0,
@@ -274,7 +274,7 @@ COMPILE_RULES: tuple[Rule, ...] = (
         "a longer recording in which the steps' times agree",
         "Compiled code does more on the host for each call: it checks guards, runs a wrapper and calls the graph. For a tiny function"
         " this costs more than the eager call did. It is the expected price, not a fault. It matters only when the host is what the run"
-        " waits for. Then compile more work at once, or try mode='reduce-overhead', which replays recorded launches.",
+        " waits for. Then compile more work at once, or, on a GPU, try mode='reduce-overhead', which replays recorded launches.",
     ),
 )
 """R21 to R25; R25 is answered by `reports.findings.pair`."""

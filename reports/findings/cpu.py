@@ -8,11 +8,14 @@ import numpy as np
 
 from reports.findings.contract import Evidence, Outcome, Rule, fired, not_applicable, quiet
 from reports.findings.cpu_only import cpu_rule, share_of, whole_us
-from reports.findings.seen import FRAMES, SHOWN, exactly, rows_named
+from reports.findings.idle_time import ADVICE
+from reports.findings.seen import FRAMES, SHOWN, exactly, rows_named, self_us, unless_compiled
 from reports.findings.words import moment
 from reports.trace import intervals
 from reports.trace.analyse import Analysis
 from reports.trace.categories import Kind
+from reports.trace.gaps import Cause
+from reports.trace.host_causes import data_rows
 from reports.trace.operators import OperatorStats
 from reports.trace.steps import STEP, step_rows
 from reports.words import share, times, us
@@ -23,6 +26,10 @@ NO_WORK = "the trace holds steps and compiled frames, and no operator in them"
 HOT = 0.5
 """Self time of one operator that makes it the hotspot: half of everything, so that no other can be longer."""
 
+UNPACKED = frozenset({"aten::addmm", "aten::mm", "aten::linear", "aten::convolution"})
+"""Operators that multiply by weights as they are."""
+
+MOSTLY_DATA = 0.5
 GAPS_SHARE = 0.2
 """Share of the steps outside operators from which Python and dispatch are worth a look ..."""
 GAPS_LEAST_US = 10.0
@@ -52,15 +59,16 @@ def hot_operator(analysis: Analysis) -> Outcome:
     trace = analysis.trace
     rows = rows_named(trace, exactly(top.name), Kind.OP)
     return fired(
-        f"{top.name} is the hotspot: {share(share_of(top.self_us, whole))} of the time is its own ({us(top.self_us)} in"
+        f"{top.name} is the hotspot: {share(share_of(top.self_us, whole))} of the recorded work is its own ({us(top.self_us)} in"
         f" {top.count} call{'s' if top.count > 1 else ''}).",
         Evidence(
             f"the longest call of {top.name}; by self time: {listed}",
             *moment(trace, max(rows.tolist(), key=lambda row: int(trace.slices.duration[row]))),
         ),
         why=f"self time {us(top.self_us)} of {us(whole)}; totals are nested and are not added",
-        advice=f"Start here: twice as fast, everything would take {share(1 - share_of(top.self_us, whole) / 2)} of its time. Ask"
-        " first whether the same work can be asked for less often, in a smaller data type, or with prepared weights.",
+        advice=f"Start here: twice as fast, the recorded work would take {share(1 - share_of(top.self_us, whole) / 2)} of its time. Ask"
+        " first whether the same work can be asked for less often, or in a smaller data type"
+        + (", or with packed weights (freezing)." if top.name in UNPACKED else "."),
         at_stake_us=top.self_us,
     )
 
@@ -71,8 +79,8 @@ class StepGaps:
 
     gap_us: tuple[float, ...]
     step_us: tuple[float, ...]
-    longest: tuple[int, int]
-    """Start and end of the longest gap, in ns of the trace's clock."""
+    longest: tuple[tuple[int, int], ...]
+    """Start and end of each step's longest gap, in ns of the trace's clock."""
 
 
 def step_gaps(analysis: Analysis) -> StepGaps:
@@ -85,7 +93,7 @@ def step_gaps(analysis: Analysis) -> StepGaps:
     # Sorted once: a recording may hold thousands of steps.
     operators = operators[np.lexsort((slices.start[operators], slices.lane[operators]))]
     lanes, starts_all = slices.lane[operators], slices.start[operators]
-    outside, lengths, longest = [], [], (0, 0)
+    outside, lengths, longest = [], [], []
     for row in steps.tolist():
         begin, end, lane = int(slices.start[row]), int(trace.end[row]), slices.lane[row]
         first, last = np.searchsorted(lanes, lane, "left"), np.searchsorted(lanes, lane, "right")
@@ -97,9 +105,8 @@ def step_gaps(analysis: Analysis) -> StepGaps:
         edges = np.concatenate(([begin], np.column_stack((starts, ends)).ravel(), [end]))
         gaps = edges[1::2] - edges[0::2]
         widest = int(np.argmax(gaps))
-        if int(gaps[widest]) > longest[1] - longest[0]:
-            longest = int(edges[2 * widest]), int(edges[2 * widest + 1])
-    return StepGaps(tuple(outside), tuple(lengths), longest)
+        longest.append((int(edges[2 * widest]), int(edges[2 * widest + 1])))
+    return StepGaps(tuple(outside), tuple(lengths), tuple(longest))
 
 
 def gaps_between_operators(analysis: Analysis) -> Outcome:
@@ -119,13 +126,24 @@ def gaps_between_operators(analysis: Analysis) -> Outcome:
     if part < GAPS_SHARE or typical < GAPS_LEAST_US:
         return quiet(f"{numbers}: below {share(GAPS_SHARE)} or {us(GAPS_LEAST_US)}")
     origin = analysis.trace.origin
-    begin, end = ((moment_ns - origin) / 1000 for moment_ns in found.longest)
+    longest = max(found.longest[warm], key=lambda gap: gap[1] - gap[0])
+    begin, end = ((moment_ns - origin) / 1000 for moment_ns in longest)
+    loading = self_us(analysis.trace, data_rows(analysis.trace))
+    if loading >= MOSTLY_DATA * float(sum(found.gap_us)):
+        return fired(
+            f"{share(part)} of the steps' time runs no operator, and {share(loading / sum(found.gap_us))} of that loads or prepares data.",
+            Evidence(f"the longest gap, {us(end - begin)}; {numbers}", begin, end),
+            why=f"{numbers}; {us(loading)} of own time in what is named as loading or preparing data",
+            advice=ADVICE[Cause.DATA].replace("Feed the GPU: more", "Use more").replace(", pin_memory", ""),
+            at_stake_us=float(gaps.sum()),
+        )
     return fired(
         f"{share(part)} of the steps' time runs no operator: it goes to Python, to record_function and to the way between operators.",
         Evidence(f"the longest gap, {us(end - begin)}; {numbers}", begin, end),
         why=f"{numbers}; the union of the operators on the step's thread is taken off the step",
-        advice="Do more work per call (larger batch, fewer small operators), compile the step, or move Python work out of the loop. The"
-        " profiler itself adds about a microsecond per slice.",
+        advice="Do more work per call (larger batch, fewer small operators)"
+        + unless_compiled(analysis, ", compile the step")
+        + ", or move Python work out of the loop. The profiler itself adds about a microsecond per slice.",
         at_stake_us=float(gaps.sum()),
     )
 

@@ -223,7 +223,7 @@ def one_addmm(analysis: Analysis) -> Outcome:
         f" {int(direct.sum())} direct); {apart.size} products stand without a sum",
         advice="Compare the kernels' full names with those of an eager trace: the same name means the same kernel, and only the"
         " separate addition was saved."
-        if compiled.any()
+        if compiled.any() and analysis.devices
         else "",
     )
 

@@ -249,12 +249,14 @@ def _tax(eager: Analysis, compiled: Analysis, why: str, frames: float, operators
         + (", and the host is what the run waits for." if bound else ", hidden behind the GPU's work."),
         Evidence(f"{numbers}; the first compiled step", first.start_us, first.end_us),
         why=f"{numbers}; fires from {TAX:g} times on, when every compiled step is slower than every eager one",
-        advice=advice if advice or not bound else FRAMES_ADVICE,
+        advice=advice if advice or not bound else FRAMES_ADVICE + (ON_A_GPU if compiled.devices else "."),
         at_stake_us=excess * len(compiled.steps) if bound else 0.0,
     )
 
 
-FRAMES_ADVICE = "Compile a larger piece of the program, use larger inputs, or try mode='reduce-overhead'."
+FRAMES_ADVICE = "Compile a larger piece of the program, or use larger inputs"
+ON_A_GPU = "; or try mode='reduce-overhead'."
+"""It replays CUDA graphs: on a processor there is nothing to replay."""
 
 
 def _cause(frames: float, excess: float, operators: tuple[Change, ...]) -> tuple[str, str]:

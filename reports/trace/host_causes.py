@@ -169,11 +169,7 @@ class Threads:
         self._once = _one_time(trace)
         self._loading = _named(trace, LOADER.search, Kind.ANNOTATION, Kind.OP)
         self._preparing = _named(trace, PREPARING_CODE.search, Kind.FRAME)
-        self._named_so = _named(
-            trace,
-            lambda name: PREPARES.search(name) and not STORES.search(name) and not LOADER.search(name),
-            Kind.ANNOTATION,
-        )
+        self._named_so = np.setdiff1d(data_rows(trace), _named(trace, LOADER.search, Kind.ANNOTATION, Kind.OP))
         self._loading = _usual(trace, self._loading)
         # Dispatching an operator takes a tenth of that: a longer one computes.
         self._computing = _long(trace, _leaves(trace), PAUSE_NS)
@@ -307,6 +303,15 @@ def _named(trace: Trace, wanted: Callable[[str], object], *kinds: Kind, among: R
 
 def _long(trace: Trace, rows: Rows, least_ns: int) -> Rows:
     return rows[trace.slices.duration[rows] >= least_ns]
+
+
+def data_rows(trace: Trace) -> Rows:
+    """Annotations (old writers call loaders' operators) that say that they load or prepare data."""
+
+    def named(name: str) -> bool:
+        return bool(LOADER.search(name) or (PREPARES.search(name) and not STORES.search(name)))
+
+    return np.concatenate((_named(trace, named, Kind.ANNOTATION), _named(trace, LOADER.search, Kind.OP)))
 
 
 def _usual(trace: Trace, rows: Rows) -> Rows:

@@ -160,7 +160,7 @@ def two_openmp(seen: Sighting) -> Iterator[Explained]:
                 f"/proc/self/maps of {seen.where(len(several))}: {', '.join(mapped)}",
                 *([_served(one)] if answers else []),
             ],
-            advice="torch's wheels bring libgomp, and a preloaded run-time takes its calls over: nothing to do while one is idle."
+            advice="nothing to do while one is idle: torch's wheels bring a libgomp, and packages that a worker imports may bring another."
             if severity == "doubtful"
             else "Preload one run-time for all (LD_PRELOAD with libiomp5.so or libgomp.so.1), or remove the package that brings the other.",
         ),

@@ -110,5 +110,5 @@ def _advice(ratio: Ratio, delta: float, comparisons: int) -> str:
         return QUIETER
     more = more_processes(ratio, delta, comparisons)
     if more is None:
-        return f"more than {MOST_PROCESSES} more processes would be needed to settle it"
-    return f"about {more} more process{'es' if more > 1 else ''} would settle it"
+        return f"with the noise floor as it is, more than {MOST_PROCESSES} more processes would be needed to settle it"
+    return f"with the noise floor as it is, about {more} more process{'es' if more > 1 else ''} would settle it"
