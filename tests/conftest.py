@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -12,6 +13,9 @@ import pytest
 
 from suite.bundle import reader
 from tests import redaction
+
+# What a shell starts in the background ignores interrupts, and so would every run that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HOST = "quokka-lab-17"
 USER = "zebulonquux"

@@ -130,11 +130,9 @@ class Trace:
             rows = later if np.isin(plain, self.links.launch).any() else graphs
         rows = rows[np.isin(self.call[rows], (Call.LAUNCH, Call.GRAPH_LAUNCH))]
         told = slices.left_out
-        ids = slices.correlation[rows]
-        # Ids that several processes share do not tell whose slice is missing.
-        shared = (ids >= 0) & (np.bincount(ids[ids >= 0], minlength=1)[np.maximum(ids, 0)] > 1)
-        lost = rows[~np.isin(rows, self.links.launch) & ~np.isin(ids, () if told is None else told) & ~shared]
-        # Slices beyond one a launch are those of launches whose id a writer did not give.
+        known = np.isin(slices.correlation[rows], () if told is None else told)
+        lost = rows[~np.isin(rows, self.links.launch) & ~known]
+        # Slices beyond one a launch are those of launches whose id was not given, or is another process's too.
         links = self.links.launch[self.links.launch >= 0]
         one_each = links[self.call[links] == Call.LAUNCH]
         if lost.size <= one_each.size - np.unique(one_each).size:

@@ -49,6 +49,7 @@ def test_read_only_and_noexec_mounts_and_the_last_inode_are_seen(
 
 def test_the_home_folder_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("TMPDIR", raising=False)
     assert places.place("results", tmp_path / "results").path == "~/results"
 
 

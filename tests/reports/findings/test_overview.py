@@ -126,6 +126,10 @@ def test_many_small_calls_are_r4() -> None:
     )
     assert found.outcome.at_stake_us == 750
     assert verdict(calls(50, 5), "R4") == "quiet" and verdict(calls(150, 25), "R4") == "quiet"
+    compiled = calls(150, 5)
+    assert "torch.compile" in said(compiled, "R4").outcome.advice
+    compiled.note("Torch-Compiled Region: 0/0", 0.1, 4500.25)
+    assert "torch.compile" not in said(compiled, "R4").outcome.advice
 
 
 def test_an_operator_that_only_calls_others_is_r5() -> None:
@@ -179,3 +183,28 @@ def test_idle_time_without_a_cause_asks_for_another_recording_first() -> None:
         evidence.text for evidence in outcome.evidence
     )
     assert said(launching(200, 50), "R1").outcome.advice.startswith("Give each launch more work")
+
+
+def test_calls_that_keep_no_gpu_waiting_are_no_finding() -> None:
+    made = Made()
+    made.kernel(GEMM, 0.25, 10.25, 10_000)
+    for at in range(150):
+        made.op("aten::add", 20.25 + 30 * at, 25.25 + 30 * at)
+    found = said(made, "R4").outcome
+    assert found.verdict.value == "quiet" and "keep no GPU waiting" in found.why
+
+
+def test_idle_time_lies_in_the_slice_that_tells_most_of_it() -> None:
+    made = Made()
+    for number in range(6):
+        at = 0.25 + 3000 * number
+        made.note("load_batch", at, at + 2000)
+        made.kernel(GEMM, at + 2010, at + 2020, 900)
+    found = said(made, "idle")
+    assert "in load_batch" in found.outcome.evidence[0].text
+    whole = Made()
+    for number in range(6):
+        whole.note("load_batch" if number % 2 else "wait_for_it", 0.25 + 3000 * number, 200.25 + 3000 * number)
+        whole.kernel(GEMM, 210.25 + 3000 * number, 220.25 + 3000 * number, 2600)
+    whole.note("everything", 0.1, 20_000.25)
+    assert "in everything" not in texts(said(whole, "idle"))

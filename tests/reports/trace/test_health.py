@@ -73,6 +73,13 @@ def test_a_second_document_is_said_and_not_read(tmp_path: Path) -> None:
         assert noted(found) == {"second_document": 1} and found.devices[0].kernels == 2
 
 
+def test_a_second_list_of_events_is_said_too(tmp_path: Path) -> None:
+    events = json.dumps(two_steps().document()["traceEvents"])
+    found = analysed(tmp_path, events + "\n" + events)
+    assert noted(found).get("second_document") == 1 and found.devices[0].kernels == 2
+    assert "second_document" not in noted(analysed(tmp_path, events + "\n"))
+
+
 @pytest.mark.parametrize("call", ["cudaDeviceSynchronize", "hipStreamSynchronize"])
 def test_a_long_wait_without_any_gpu_work_is_missing_activity(call: str, tmp_path: Path) -> None:
     for length, missing in ((185_000, True), (20, False)):

@@ -109,7 +109,7 @@ def test_a_bundle_s_recordings_know_size_pass_and_rate(tmp_path: Path) -> None:
     assert found is not None
     cold = found.pick("eager", 4096, "cold")
     assert cold is not None and cold.label == f"{CASE}, eager, pass cold" and cold.dtype == "bf16"
-    assert cold.outcome("rate").claim == "The longest matrix product runs at 91.63 TFLOP/s"
+    assert cold.outcome("rate").claim == "The longest matrix product whose size is recorded runs at 91.63 TFLOP/s"
     assert found.machine.timed[4096, "inductor"].startswith("650\u00a0µs a call eager, 620\u00a0µs inductor")
 
 
