@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -347,10 +348,11 @@ def dump(path: Path) -> str:
         "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", "--virtual-time-budget=2000",
     ]  # fmt: skip
-    # A profile holds a socket, whose path may have 107 bytes: too few for some TMPDIRs.
+    # A browser makes sockets, whose paths may have 107 bytes: too few for some TMPDIRs.
     with tempfile.TemporaryDirectory(dir="/tmp") as profile:
         command = [CHROMIUM, *options, f"--user-data-dir={profile}", "--dump-dom", path.as_uri()]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        short = {**os.environ, "TMPDIR": profile}
+        return subprocess.run(command, env=short, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
