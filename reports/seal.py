@@ -60,6 +60,6 @@ def barred(run: schema.Run, check: Check) -> str:
 
 def reasons(run: schema.Run, check: Check) -> list[str]:
     """Every reason for which the run is not publishable, those of its files first; empty when it is."""
-    own = [] if run.publishable else run.reasons or ["the run has not ended"]
+    own = [] if run.publishable else run.reasons or ["the run was not closed: it goes on still, or was killed"]
     files = broken(check)
     return [files, *own] if files else own

@@ -53,6 +53,7 @@ def _card(found: Comparison, member: Member) -> Card:
         ("Settings", f"{run.launch.settings}"),
         ("Memory", _fact(member, "memory", "total_bytes")),
         ("Best rates", "; ".join(limits) or "the run measured none"),
+        ("Conditions", _conditions(member)),
     ]
     intact, sentence = view.integrity(member.check)
     wrong = [] if intact else [one_line(sentence)]
@@ -66,6 +67,13 @@ def _card(found: Comparison, member: Member) -> Card:
         also = "for what stands above" if told else "the run does not say why"
         wrong += [f"not publishable: {'; '.join(reasons) or also}"]
     return Card(member.letter, member.run_id, member is found.baseline, member.publishable, lines, wrong)
+
+
+def _conditions(member: Member) -> str:
+    """What may have slowed the run's timed blocks down, and in how many of them it was seen."""
+    blocks = [block for block in member.bundle.blocks if block.phase == "measure"]
+    told = [f"{condition} in {count} of {len(blocks)} timed blocks" for condition, count, _ in view.conditions(blocks)]
+    return one_line("; ".join(told), 200) or "none seen that slow a machine down"
 
 
 def _joined(sides: list[Side], read: object) -> str:

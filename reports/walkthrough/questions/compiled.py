@@ -58,12 +58,13 @@ def host_price(recordings: Recordings) -> Answer:
     if not couples:
         return lacks(f"{NEEDS_PAIR}, with steps")
     told, beside = [], []
+    waits = WAITS if recordings.has_gpu else ""
     for couple in couples:
         found = recordings.pair(couple)
         ratio = found.cpu_step_ratio or 0.0
         told.append(
-            f"At {couple[0].shape} a compiled step takes the CPU {ratio:.1f}x an eager one ({us(found.eager_cpu_us or 0)} to"
-            f" {us(found.compiled_cpu_us or 0)}, medians{_dearer(ratio)}; guards, wrappers and graph calls take"
+            f"At {couple[0].shape} a compiled step takes {ratio:.1f}x an eager one on the host ({us(found.eager_cpu_us or 0)} to"
+            f" {us(found.compiled_cpu_us or 0)}, medians{waits}{_dearer(ratio)}; guards, wrappers and graph calls take"
             f" {us(found.frames_us)} of it)."
         )
         beside.append(
@@ -83,9 +84,14 @@ def host_price(recordings: Recordings) -> Answer:
         ()
         if first >= PAYS
         else (
-            "not dearer here under the profiler: with three steps and their spread, the times without the profiler decide",
+            f"not dearer here under the profiler, compared step by step ({len(recordings.pair(couples[0]).step_ratios)}):"
+            " the times without the profiler decide",
         ),
     )
+
+
+WAITS = ", waits for the GPU within it included"
+"""A step's time on the host is its length: whether the host computes in it or waits."""
 
 
 def _dearer(ratio: float) -> str:
@@ -106,7 +112,7 @@ def reduce_overhead(recordings: Recordings) -> Answer:
         if plain is not None:
             host = f"{host}, {us(recordings.pair(plain).compiled_cpu_us or 0)} compiled without"
         gpu = f"{us(found.eager_gpu_us or 0)} eager, {us(found.compiled_gpu_us or 0)} with graphs"
-        told.append(f"At {couple[0].shape}: host time a step {host}; GPU time a step {gpu}.")
+        told.append(f"At {couple[0].shape}: host time a step{WAITS} {host}; GPU time a step {gpu}.")
         if timed := recordings.machine.timed.get((couple[0].size, REDUCE_OVERHEAD)):
             told.append(f"Without the profiler: {timed}.")
         copies = [one for one in couple[1].analysis.kernels if one.kernel_class == "copy" and one.kind == "kernel"]
@@ -124,7 +130,7 @@ def reduce_overhead(recordings: Recordings) -> Answer:
         if not large and found.cpu_step_ratio and found.cpu_step_ratio >= PAYS:
             differs.append(
                 f"it does not make the host's step shorter than an eager one here ({found.cpu_step_ratio:.2f}x): guards and wrappers"
-                f" ({us(found.frames_us)}) stay, and an eager step has two launches only"
+                f" ({us(found.frames_us)}) stay"
             )
     return Answer(
         " ".join(told),

@@ -41,7 +41,7 @@ def _without_gpu(recording: Recording) -> Answer:
     steps = len(analysis.steps)
     outcome = recording.outcome("cpu-hotspot")
     says = (
-        f"There is no GPU to wait for: at {recording.shape} the CPU does the arithmetic itself, {us(analysis.host.self_cpu_total_us)} in"
+        f"No GPU's work is recorded: at {recording.shape} the CPU's own time is {us(analysis.host.self_cpu_total_us)} in"
         f" {steps} steps. {outcome.claim or outcome.why[:1].upper() + outcome.why[1:] + '.'}"
     )
     gaps = recording.outcome("cpu-gaps")
