@@ -69,7 +69,7 @@ def rows_of(
     allow: Sequence[Allowed],
     sessions: Sequence[tuple[Member, Member]],
 ) -> list[Row]:
-    """The rows of a case, one an arm. `sessions`: pairs of runs of one unit under the same conditions, for the noise floors of others."""
+    """The rows of a case, one an arm. `sessions`: pairs of runs of one unit with the same settings, for the noise floors of others."""
     by_letter = {side.member.letter: side for side in aligned.sides}
     against = by_letter.get(base.letter)
     baseline_first = sorted(aligned.sides, key=lambda side: side.member is not base)
@@ -165,7 +165,7 @@ def _between_sessions(
         first, second = by_letter.get(one.letter), by_letter.get(other.letter)
         again = welch(first.log_times, second.log_times) if first and second else ""
         if not isinstance(again, str) and again.interval is not None:
-            source = f"{other.letter} against {one.letter}: one unit under the same conditions, in two sessions"
+            source = f"{other.letter} against {one.letter}: one unit with the same settings, in two sessions"
             found.append(({one.letter, other.letter}, NoiseFloor(noise_floor(again).delta, source)))
     return found
 

@@ -112,7 +112,7 @@ def _phrase(found: Comparison, cell: Cell) -> str:
     if cell.ratio is None or cell.verdict is None:
         return f"{who} {_elsewhere(found, cell.member) or 'did not measure it'}"
     rate, word = numbers.ratio(cell.ratio), cell.verdict.word
-    again = ", the same unit under the same conditions" if cell.session else ""
+    again = ", the same unit with the same settings" if cell.session else ""
     if word is None and cell.ratio.interval is not None:
         return f"the speed of {who} is not to be quoted ({cell.verdict.reason})"
     return {

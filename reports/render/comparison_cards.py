@@ -70,10 +70,11 @@ def _card(found: Comparison, member: Member) -> Card:
 
 
 def _conditions(member: Member) -> str:
-    """What may have slowed the run's timed blocks down, and in how many of them it was seen."""
+    """What may have slowed the run down: what its readings found, and the conditions of its timed blocks."""
     blocks = [block for block in member.bundle.blocks if block.phase == "measure"]
-    told = [f"{condition} in {count} of {len(blocks)} timed blocks" for condition, count, _ in view.conditions(blocks)]
-    return one_line("; ".join(told), 200) or "none seen that slow a machine down"
+    told = [each.claim.rstrip(".") for each in view.findings(member.bundle) if each.rule.startswith("telemetry.")]
+    told += [f"{condition} in {count} of {len(blocks)} timed blocks" for condition, count, _ in view.conditions(blocks)]
+    return one_line("; ".join(told), 400) or "nothing that slows a run down was found"
 
 
 def _joined(sides: list[Side], read: object) -> str:

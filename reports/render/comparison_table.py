@@ -115,7 +115,7 @@ def note(row: Row, cell: Cell) -> str:
     if cell.case and cell.case.case.name != row.case:
         parts.append(f"measured as {cell.case.case.name}")
     if cell.session and status_word(cell) in CLAIMS:
-        parts.append("the same unit under the same conditions again: so far do two of its sessions differ")
+        parts.append("the same unit with the same settings again: so far do two of its sessions differ")
     if cell.verdict and cell.verdict.word in (None, "inconclusive"):
         parts += [cell.verdict.reason, *([on_each(cell.verdict.advice)] if cell.verdict.advice else [])]
     return "; ".join(one_line(part, 400) for part in parts)

@@ -96,7 +96,7 @@ def test_a_unit_that_differs_from_itself_between_sessions_widens_the_floor(tmp_p
         bundle(tmp_path / "c", {POINTWISE: arms(95e3, 50e3, seed=7)}, unit="2", cpu="Other CPU"),
     ]
     found = compare(gathered(*paths))
-    assert "B against A: one unit under the same conditions" in floor(found, 2).source
+    assert "B against A: one unit with the same settings" in floor(found, 2).source
     assert floor(found, 2).delta == pytest.approx(100 / 92 - 1, abs=0.01)
     assert words(found)[2] == "inconclusive"
     # Without the second session the same difference is claimed.

@@ -243,7 +243,7 @@ def test_a_run_that_is_refused_wherever_it_has_a_row_says_so_in_the_headline(tmp
 
 def test_two_sessions_of_a_unit_that_differ_are_named_as_that(tmp_path: Path) -> None:
     found = compare(gathered(bundle(tmp_path / "a", TIMES), bundle(tmp_path / "b", {POINTWISE: arms(90e3, 45e3)})))
-    assert "as fast as A, the same unit under the same conditions." in told.headline(found)
+    assert "as fast as A, the same unit with the same settings." in told.headline(found)
     assert any("so far do two of its sessions differ" in row.note for row in table(found))
 
 
@@ -254,12 +254,19 @@ def test_a_card_tells_rates_in_their_own_unit_and_no_fault_twice(tmp_path: Path)
     finding = schema.Finding(rule="launch.kmp", severity="wrong", claim=claim, evidence=["seen"])
     member, group = found.members[1], found.groups[1]
     assert member.bundle.fingerprint is not None
-    fingerprint = msgspec.structs.replace(member.bundle.fingerprint, findings=[finding])
+    others = "Other programs took up to 60 % of the measured CPUs"
+    disturbed = schema.Finding(
+        rule="telemetry.busy-neighbours", severity="doubtful", claim=f"{others}.", evidence=["seen"]
+    )
+    fingerprint = msgspec.structs.replace(member.bundle.fingerprint, findings=[finding, disturbed])
     member = replace(member, bundle=msgspec.structs.replace(member.bundle, fingerprint=fingerprint))
     group = replace(group, members=(member,), units=((member,),))
     (card,) = cards(replace(found, members=(found.members[0], member), groups=(found.groups[0], group)), group)
     rates = dict(card.lines)["Best rates"].replace("\u00a0", " ")
     assert rates.startswith("4.30 TB/s (triad") and "818 TFLOP/s" in rates
+    assert dict(card.lines)["Conditions"] == others
+    (calm,) = cards(found, found.groups[0])
+    assert dict(calm.lines)["Conditions"] == "nothing that slows a run down was found"
     assert card.wrong == [claim, "not publishable: the preset smoke is never publishable"]
 
 
