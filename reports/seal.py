@@ -50,6 +50,9 @@ def broken(check: Check) -> str:
     return f"the bundle's files are not as they were measured: {found}" if found else ""
 
 
+NEVER_CLOSED = "the run was not closed: it goes on still, or was killed"
+
+
 def barred(run: schema.Run, check: Check) -> str:
     """Why no verdict may rest on the bundle, in a clause; empty where one may.
 
@@ -60,6 +63,10 @@ def barred(run: schema.Run, check: Check) -> str:
 
 def reasons(run: schema.Run, check: Check) -> list[str]:
     """Every reason for which the run is not publishable, those of its files first; empty when it is."""
-    own = [] if run.publishable else run.reasons or ["the run was not closed: it goes on still, or was killed"]
+    own = (
+        []
+        if run.publishable
+        else run.reasons or [NEVER_CLOSED if run.status == "running" else "the run does not say why"]
+    )
     files = broken(check)
     return [files, *own] if files else own

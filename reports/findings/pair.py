@@ -21,6 +21,7 @@ from reports.findings.pair_changes import (
     growths,
     has_addmm,
     kernel_changes,
+    left_out,
     operator_changes,
     units,
     warm_steps,
@@ -230,7 +231,8 @@ def _tax(eager: Analysis, compiled: Analysis, why: str, frames: float, operators
     if not before or not after:
         return not_applicable(why)
     ratio, excess = after / before, after - before
-    numbers = f"{us(after)} compiled against {us(before)} eager per step on the host (medians): {ratio:.2f} times"
+    medians = f"medians{left_out(eager, compiled)}"
+    numbers = f"{us(after)} compiled against {us(before)} eager per step on the host ({medians}): {ratio:.2f} times"
     if ratio < TAX:
         return quiet(f"{numbers}, below {TAX:g}")
     if overlap(warm_steps(eager), warm_steps(compiled)):

@@ -96,6 +96,12 @@ def warm_steps(analysis: Analysis) -> list[float]:
     return [step.host_us for step in steps]
 
 
+def left_out(eager: Analysis, compiled: Analysis) -> str:
+    """Of which recordings `warm_steps` leaves out a cold first step, as it follows on "medians"; empty where of none."""
+    cold = [name for name, one in (("eager", eager), ("compiled", compiled)) if one.cold_first_step]
+    return f", without the cold first step of the {' and the '.join(cold)} one" if cold else ""
+
+
 def why_apart(eager: Analysis, compiled: Analysis) -> str:
     """Why two recordings are not an eager and a compiled one of the same case; empty where nothing speaks against it."""
     before, after = _models(eager), _models(compiled)

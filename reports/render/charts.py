@@ -247,7 +247,7 @@ def distribution_caption(case: CaseResult, found: Sequence[Regime] = ()) -> str:
         group = f"{calls[0]} to {calls[-1]}" if len(calls) > 1 else f"{calls[0]}"
         dots += f"; an iteration is the mean of {group} calls"
     shades = (
-        "; shaded: a stretch in which the machine stood at another level than usual" if _shaded(case, found) else ""
+        "; shaded: a stretch in which the machine averaged another level than usual" if _shaded(case, found) else ""
     )
     return (
         f"Left: {dots}; the line is the arm's time a call. Right: block times, by when they were measured, one line a process"

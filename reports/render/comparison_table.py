@@ -79,7 +79,7 @@ def _table_row(found: Comparison, row: Row, cell: Cell) -> TableRow:
         letter=cell.member.letter,
         run=f"{cell.member.letter}{'' if cell.member.publishable else '*'}",
         time=numbers.time(cell.typical_ns),
-        time_interval=_times(interval) if interval else "",
+        time_interval=_times(interval, cell.typical_ns or interval.low) if interval else "",
         ratio="1" if cell.status == "baseline" else numbers.ratio(cell.ratio),
         interval=numbers.interval(cell.ratio) if cell.ratio and cell.ratio.interval else "",
         word=status_word(cell),
@@ -97,8 +97,9 @@ def _table_row(found: Comparison, row: Row, cell: Cell) -> TableRow:
     )
 
 
-def _times(interval: Interval) -> str:
-    scale, unit = numbers.time_unit(interval.low)
+def _times(interval: Interval, typical_ns: float) -> str:
+    """An interval of times in the unit that its time is told in."""
+    scale, unit = numbers.time_unit(typical_ns)
     low, high = (numbers.significant(edge / scale) for edge in (interval.low, interval.high))
     return f"{low} to {high} {unit}"
 

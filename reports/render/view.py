@@ -254,7 +254,7 @@ def retaken(bundle: Loaded, case: CaseResult) -> list[str]:
 
 STOPPED = {
     "target reached": "because every ratio is known to within the target",
-    "budget spent": "because another was expected to exceed the budget",
+    "budget spent": "because the budget of measuring was spent, or another would have been expected to exceed it",
     "most processes reached": "the most that this run was allowed",
     "failures": "because its processes kept failing",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reports.findings.contract import Verdict
 from reports.findings.pair import Pair
+from reports.findings.pair_changes import left_out
 from reports.walkthrough import published as theirs
 from reports.walkthrough.answer import Answer, Beside, Question, lacks, prove
 from reports.walkthrough.numbers import listed, us
@@ -62,9 +63,10 @@ def host_price(recordings: Recordings) -> Answer:
     for couple in couples:
         found = recordings.pair(couple)
         ratio = found.cpu_step_ratio or 0.0
+        medians = f"medians{left_out(couple[0].analysis, couple[1].analysis)}{waits}"
         told.append(
             f"At {couple[0].shape} a compiled step takes {ratio:.1f}x an eager one on the host ({us(found.eager_cpu_us or 0)} to"
-            f" {us(found.compiled_cpu_us or 0)}, medians{waits}{_dearer(ratio)}; guards, wrappers and graph calls take"
+            f" {us(found.compiled_cpu_us or 0)}, {medians}{_dearer(ratio)}; guards, wrappers and graph calls take"
             f" {us(found.frames_us)} of it)."
         )
         beside.append(
@@ -75,7 +77,7 @@ def host_price(recordings: Recordings) -> Answer:
             )
         )
         if timed := recordings.machine.timed.get((couple[0].size, COMPILED)):
-            told.append(f"Without the profiler: {timed}.")
+            told.append(f"Without the profiler, the whole call: {timed}.")
     first = recordings.pair(couples[0]).cpu_step_ratio or 0.0
     return Answer(
         " ".join(told),
@@ -84,8 +86,8 @@ def host_price(recordings: Recordings) -> Answer:
         ()
         if first >= PAYS
         else (
-            f"not dearer here under the profiler, compared step by step ({len(recordings.pair(couples[0]).step_ratios)}):"
-            " the times without the profiler decide",
+            "not dearer here under the profiler, where steps are few and spread"
+            f" ({len(recordings.pair(couples[0]).step_ratios)} compared step by step)",
         ),
     )
 
@@ -114,7 +116,7 @@ def reduce_overhead(recordings: Recordings) -> Answer:
         gpu = f"{us(found.eager_gpu_us or 0)} eager, {us(found.compiled_gpu_us or 0)} with graphs"
         told.append(f"At {couple[0].shape}: host time a step{WAITS} {host}; GPU time a step {gpu}.")
         if timed := recordings.machine.timed.get((couple[0].size, REDUCE_OVERHEAD)):
-            told.append(f"Without the profiler: {timed}.")
+            told.append(f"Without the profiler, the whole call: {timed}.")
         copies = [one for one in couple[1].analysis.kernels if one.kernel_class == "copy" and one.kind == "kernel"]
         if copies:
             spent = sum(one.total_us for one in copies) / max(len(couple[1].analysis.steps), 1)

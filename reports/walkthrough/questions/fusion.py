@@ -40,7 +40,7 @@ def fusion(recordings: Recordings) -> Answer:
         says += (
             f" {share(of.share)} of the compiled recording's time runs in {of.kernels} cpp_fused kernels ({of.calls} calls)."
             if of.calls
-            else " Of the compiled recording's time nothing runs in cpp_fused kernels: the library's product is all that is left."
+            else " Nothing of the compiled recording's time runs in cpp_fused kernels."
         )
     elif found.gpu_time_ratio is not None:
         says += f" GPU time a step: {us(found.eager_gpu_us or 0)} eager, {us(found.compiled_gpu_us or 0)} compiled."

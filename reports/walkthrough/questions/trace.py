@@ -38,7 +38,10 @@ def first_step(recordings: Recordings) -> Answer:
             f" (the others: {us(middle)}): one-time work, as workspaces and the library's choice of a kernel."
         )
     elif recording.analysis.cold_first_step:
-        says = f"{begins}: it is cold here too, but not in the gap before its first operator ({_gap(first)}). {_extras(recording)}"
+        says = (
+            f"{begins}: it is cold here too, but the gap before its first operator ({_gap(first)}) is not what makes it so."
+            f" {_extras(recording)}"
+        )
     else:
         says = f"{begins}: this first step is not cold. The gap before its first operator is {_gap(first)}."
     return Answer(
@@ -67,7 +70,7 @@ def _extras(recording: Recording) -> str:
 def _why_no_gap(recording: Recording) -> str:
     name = {"main": "one call", "warm": "a loop of calls", "active20": "a loop of calls"}.get(recording.kind, "")
     if name:
-        return f"what the A100's first step pays for was paid for before: {name} ran before this profile"
+        return f"what the A100's first step pays for may have been paid for before: {name} ran before this profile"
     if recording.analysis.cold_first_step:
         found = first_step_extras(recording.analysis)[:1]
         where = f", most of it in {found[0].name}" if found else ""
@@ -87,7 +90,7 @@ def late_kernel(recordings: Recordings) -> Answer:
     delay, spread = here.first_launch_to_first_kernel_us, here.launch_delay_us
     begins = f"The first kernel begins {us(delay)} after its launch"
     if delay <= ARRIVES_US:
-        says = f"{begins}: what a launch takes to arrive at a GPU that waits for it; nothing stands in between."
+        says = f"{begins}: no delay of milliseconds, but what it takes to reach a GPU that has nothing else to do."
     else:
         cause, lost = max(
             ((cause, here.idle_us.get(cause.value, 0.0)) for cause in (Cause.PROFILER, Cause.WAIT, Cause.UNKNOWN)),
@@ -101,11 +104,7 @@ def late_kernel(recordings: Recordings) -> Answer:
             *(() if spread is None else (Beside("typical launch to its kernel", "not published", us(spread.median)),)),
         ),
         (*_delay_proof(recording, delay), *prove(recording, "clock-skew", "R12")),
-        (
-            "no offset between the lanes here: the profiler's buffers were ready and the clocks agree, so that a delay of"
-            " milliseconds is no"
-            " property of launching",
-        )
+        ("no offset between the lanes here that one would see: a delay of milliseconds is no property of launching",)
         if delay <= ARRIVES_US
         else (),
     )
@@ -217,7 +216,7 @@ def _short_wait(recording: Recording, wait: float, span: float) -> str:
     if delay is not None and delay <= ARRIVES_US and span >= wait:
         return (
             f"the A100's kernels began {us(theirs.FIRST_DELAY_US)} late, so that its host waited at the end; here the first begins after"
-            f" {us(delay)}, and the GPU is nearly done when the host comes to wait"
+            f" {us(delay)}, and no such delay is left to wait for at the end"
         )
     return f"the wait ({us(wait)}) is for work here: what the GPU still has to do then"
 

@@ -99,7 +99,7 @@ def test_a_memset_between_copy_and_product_counts_as_an_operation(h200: Recordin
 
 def test_a_kernel_that_begins_at_once_is_no_offset(h200: Recordings) -> None:
     answer = answers(h200)["late-kernel"]
-    assert "35.6 us after its launch: what a launch takes to arrive" in answer.says
+    assert "35.6 us after its launch: no delay of milliseconds" in answer.says
     assert any("no offset between the lanes" in text for text in answer.differs)
 
 
@@ -118,7 +118,7 @@ def test_conditions_and_times_of_the_run_stand_with_the_answers(h200: Recordings
     machine = Machine("NVIDIA H200", ("32 of 96 blocks were slowed down: power",), {(4096, "inductor"): "1.02 times"})
     found = answers(dataclasses.replace(h200, machine=machine))
     assert "32 of 96 blocks were slowed down: power" in found["spread"].differs
-    assert "Without the profiler: 1.02 times." in found["host-price"].says
+    assert "Without the profiler, the whole call: 1.02 times." in found["host-price"].says
 
 
 def test_a_cpu_answers_what_it_can_and_says_what_needs_a_gpu(cpu: Recordings) -> None:
