@@ -214,7 +214,7 @@ def in_force(level: LevelResult) -> str:
     """What the level's processes saw in force, in a line; says so when they differ."""
     seen = {_summary(effective) for effective in level.effectives}
     if not seen:
-        return "no process came far enough to say"
+        return "no process recorded it"
     return next(iter(seen)) if len(seen) == 1 else f"the processes differ: {' | '.join(sorted(seen))}"
 
 
